@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from hushdoc.signing.trust_store import TrustStore
     from hushdoc.viewing.hocr import to_hocr
     from hushdoc.viewing.html import to_html
+    from hushdoc.viewing.markdown import to_markdown
     from hushdoc.viewing.overlay import overlay
     from hushdoc.viewing.redaction import Redaction, redact
 
@@ -101,6 +102,7 @@ __all__ = [
     "redact",
     "to_hocr",
     "to_html",
+    "to_markdown",
     "verify",
 ]
 
@@ -132,6 +134,7 @@ _HOMES = {
     "redact": "viewing.redaction",
     "to_hocr": "viewing.hocr",
     "to_html": "viewing.html",
+    "to_markdown": "viewing.markdown",
     "verify": "artifact.artifact",
 }
 """The module of each public name that is not an error."""

@@ -41,6 +41,7 @@ from hushdoc.runtime import encoding
 from hushdoc.serialization import strict_json
 from hushdoc.viewing import html, normalised_text
 from hushdoc.viewing.hocr import to_hocr
+from hushdoc.viewing.markdown import to_markdown
 from hushdoc.viewing.redaction import redact
 from hushdoc_training import labelled_texts
 
@@ -289,6 +290,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "printable": lambda text: arguments.printable(text, limit=len(text)),
     "html": _shown,
     "written-hocr": lambda text: to_hocr(_page_of(_chunks(text))),
+    "markdown-text": lambda text: to_markdown(Document.from_text(text)),
+    "markdown-page": lambda text: to_markdown(_page_of(_chunks(text))),
 }
 
 _scratch = ""

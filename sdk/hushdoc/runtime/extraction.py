@@ -205,6 +205,8 @@ class Extraction(Answer):
         timings: Where the time went.
         source: Where the words came from: the document's own `source`, such as a PDF file's text,
             an OCR engine, or another program's output; None where a caller passed them.
+        calibrated_on: The documents that scores were calibrated on; None where scores are the
+            model's own, which order fields and are no shares of right answers.
     """
 
     document_id: str
@@ -214,6 +216,7 @@ class Extraction(Answer):
     timings: Timings = field(compare=False)
     below_threshold: tuple[Field, ...] = ()
     source: Source | None = None
+    calibrated_on: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for JSON; `from_dict` reads it back."""
@@ -222,6 +225,7 @@ class Extraction(Answer):
             "document_id": self.document_id,
             "fields": [found.to_dict() for found in self.fields],
             "below_threshold": [found.to_dict() for found in self.below_threshold],
+            "calibrated_on": self.calibrated_on,
             "coverage": self.coverage,
             "warnings": list(self.warnings),
             "source": None if self.source is None else self.source.to_dict(),
@@ -281,7 +285,7 @@ class Extraction(Answer):
                     f"This extraction has schema version {repr(version)[:40]}; this hushdoc reads "
                     f"{SCHEMA_VERSION}. Read it with the version that wrote it."
                 )
-            source = data["source"]
+            source, calibrated_on = data["source"], data.get("calibrated_on")
             return cls(
                 document_id=str(data["document_id"]),
                 fields=tuple(Field.from_dict(found) for found in data["fields"]),
@@ -290,6 +294,7 @@ class Extraction(Answer):
                 warnings=tuple(str(text) for text in data["warnings"]),
                 source=None if source is None else Source.from_dict(source),
                 timings=Timings.from_dict(data["timings"]),
+                calibrated_on=None if calibrated_on is None else str(calibrated_on),
             )
 
 

@@ -125,6 +125,9 @@ class KIEModel(FieldModel):
             coverage=windows.coverage(encoded),
             warnings=(*windows.losses(encoded, capacity=capacity, numbers=numbers), *notes),
             source=document.source,
+            calibrated_on=None
+            if self.preprocessing.scores is None
+            else self.preprocessing.scores.fitted_on,
             timings=clock.timings(),
         )
 

@@ -1,11 +1,13 @@
-"""Fields as the views take them: hushdoc.Field, or anything with the attributes a view reads."""
+"""Fields and answers as the views take them: ours, or anything with the attributes a view reads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
+from hushdoc.arguments import printable
 from hushdoc.document.page import Box
+from hushdoc.document.provenance import Source
 
 
 class ViewedField(Protocol):
@@ -50,3 +52,41 @@ class PlacedField(ViewedField, Protocol):
     @property
     def box(self) -> Box:
         """Where it stands, in page pixels."""
+
+
+class ShownAnswer(Protocol):
+    """An answer that a view can show: hushdoc.Extraction, or anything with its attributes."""
+
+    @property
+    def fields(self) -> Sequence[ViewedField]:
+        """The fields."""
+
+    @property
+    def below_threshold(self) -> Sequence[ViewedField]:
+        """Fields whose score is below the threshold."""
+
+    @property
+    def coverage(self) -> float:
+        """Share of the words that were read."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the caller should know."""
+
+    @property
+    def source(self) -> Source | None:
+        """Where the words came from; None where a caller passed them."""
+
+    @property
+    def calibrated_on(self) -> str | None:
+        """The documents that scores were calibrated on; None where they are not calibrated."""
+
+
+def score_note(answer: ShownAnswer) -> str:
+    """Returns what the scores of an answer mean, in one sentence."""
+    if answer.calibrated_on is None:
+        return "Scores are not calibrated: they order fields, but are no shares of right answers."
+    return (
+        "Scores are calibrated: the share of such fields that were right in "
+        f"{printable(answer.calibrated_on, limit=200)}."
+    )

@@ -10,14 +10,13 @@ import base64
 import io
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Protocol
 
 from hushdoc import arguments
 from hushdoc.document.document import Document, required
 from hushdoc.document.page import Page
 from hushdoc.document.provenance import Source
 from hushdoc.viewing import rendition
-from hushdoc.viewing.fields import ViewedField
+from hushdoc.viewing.fields import ShownAnswer, ViewedField, score_note
 from hushdoc.viewing.markup import bullets, figures, page, paragraph, safe, section
 from hushdoc.viewing.overlay import Style, styles
 
@@ -44,30 +43,6 @@ main { max-width: 90rem; }
 @media (max-width: 60rem) { .sheet { grid-template-columns: minmax(0, 1fr); }
   .found { position: static; } }
 """
-
-
-class ShownAnswer(Protocol):
-    """An answer that a web page can show: hushdoc.Extraction, or anything with its attributes."""
-
-    @property
-    def fields(self) -> Sequence[ViewedField]:
-        """The fields."""
-
-    @property
-    def below_threshold(self) -> Sequence[ViewedField]:
-        """Fields whose score is below the threshold."""
-
-    @property
-    def coverage(self) -> float:
-        """Share of the words that were read."""
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What the caller should know."""
-
-    @property
-    def source(self) -> Source | None:
-        """Where the words came from; None where a caller passed them."""
 
 
 _Numbered = tuple[int, ViewedField, bool]
@@ -97,6 +72,7 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
         ]
         looks = styles({*labels, *(item.label for _, item, _ in numbered)})
         counts = Counter(item.label for item in answer.fields)
+        note = score_note(answer)
     parts = [
         f'<header><p class="kicker">Fields of a document</p><h1>{safe(document.id)}</h1></header>',
         figures(
@@ -110,6 +86,7 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
                 (f"{answer.coverage:.0%}", "of the words were read"),
             ]
         ),
+        paragraph(note, style="soft") if numbered else "",
         section("What to know about this answer", bullets(answer.warnings)),
         *([] if answer.source is None else [_source(answer.source)]),
     ]

@@ -74,6 +74,8 @@ def test_extractions_round_trip(extraction: Extraction) -> None:
     again = Extraction.from_dict(json.loads(line))
     assert again == extraction
     assert again.timings == extraction.timings
+    calibrated = dataclasses.replace(extraction, calibrated_on="public bills")
+    assert Extraction.from_dict(calibrated.to_dict()) == calibrated
 
 
 def test_the_format_is_stable() -> None:
@@ -92,6 +94,7 @@ def test_the_format_is_stable() -> None:
             }
         ],
         "below_threshold": [],
+        "calibrated_on": None,
         "coverage": 0.5,
         "warnings": ["w"],
         "source": {"reader": "pdf", "ocr": "an engine, 2.0", "ocr_pages": [1]},

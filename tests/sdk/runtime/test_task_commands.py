@@ -220,4 +220,5 @@ def test_the_page_of_tasks_runs(home: Path, place: Path, capfd: pytest.CaptureFi
     assert "(1, 48)" in printed
     assert Path("fields.html").stat().st_size > 5000
     assert Path("redacted/page-0.png").is_file()
+    assert Path("fields.md").read_text().startswith("# a\n\n## Fields\n")
     assert Path("fields.csv").read_text().startswith("document_id,label,")

@@ -146,6 +146,7 @@ DOCUMENTS: Mapping[str, Call] = {
     "redact": lambda _, bad: hushdoc.redact(bad, ()),
     "to_html": lambda m, bad: hushdoc.to_html(bad, m.kie.extract(DOCUMENT)),
     "to_hocr": lambda _, bad: hushdoc.to_hocr(bad),
+    "to_markdown": lambda _, bad: hushdoc.to_markdown(bad),
 }
 """What asks for one document."""
 
@@ -243,6 +244,7 @@ PARTS: Mapping[str, Call] = {
     ),
     "to_hocr(fields=)": lambda _, bad: hushdoc.to_hocr(DOCUMENT, bad),
     "to_hocr, a field": lambda _, bad: hushdoc.to_hocr(DOCUMENT, [bad]),
+    "to_markdown(answer=)": lambda _, bad: hushdoc.to_markdown(DOCUMENT, bad),
     "Extraction.from_dict": lambda _, bad: Extraction.from_dict(bad),
     "Field.from_dict": lambda _, bad: Field.from_dict(bad),
     "Timings.from_dict": lambda _, bad: Timings.from_dict(bad),

@@ -112,6 +112,7 @@ class HashedCRFModel(FieldModel):
             coverage=1.0,
             warnings=(),
             source=document.source,
+            calibrated_on=None if self.scoring is None else self.scoring.fitted_on,
             timings=clock.timings(),
         )
 
