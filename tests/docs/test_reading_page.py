@@ -13,6 +13,7 @@ from PIL import Image
 from hushdoc.document.limits import MAX_SIDE
 from hushdoc.reading import ENGINES, FORMATS, ReadingLimits
 from hushdoc.reading.drafting import NOMINAL, PIXELS_PER_INCH
+from hushdoc.reading.reader_process import MEMORY, SECONDS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/reading.md").read_text("utf-8")
@@ -28,9 +29,9 @@ def test_the_samples_run(
         image.save(tmp_path / "invoice.pdf")
     monkeypatch.chdir(tmp_path)
     samples = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
-    assert len(samples) == 2
+    assert len(samples) == 3
     for sample in samples:
-        exec(compile(sample, "docs/reading.md", "exec"), {})
+        exec(compile(f"import hushdoc\n{sample}", "docs/reading.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("pdf, page 0 by rapidocr")
     assert printed[2].startswith("image, page 0 by tesseract")
@@ -44,8 +45,9 @@ def test_every_format_and_engine_stands_in_its_table() -> None:
 
 
 def test_limits_are_those_of_the_code() -> None:
-    stated = {name: int(value) for name, value in re.findall(r"\| `(max_\w+)` \| (\d+) \|", TEXT)}
-    assert stated == {found.name: found.default for found in fields(ReadingLimits)}
+    stated = {name: int(value) for name, value in re.findall(r"\| `(max_\w+)` \| (\d+)\b", TEXT)}
+    expected = {found.name: found.default for found in fields(ReadingLimits)}
+    assert stated == expected | {"max_seconds": SECONDS, "max_memory": MEMORY}
     assert f"has {PIXELS_PER_INCH} pixels an inch" in TEXT
     assert f"pages are {NOMINAL} x {NOMINAL}" in TEXT
     assert f"longer than {MAX_SIDE} pixels" in TEXT.replace("\n", " ")

@@ -90,6 +90,19 @@ def form(content: bytes, *, matrix: str, resources: str) -> bytes:
     return head.encode() + content + b"\nendstream"
 
 
+def nested_forms(depth: int, times: int) -> bytes:
+    """Returns a small file whose page draws a form, which draws another so many times, and on."""
+    first = 12
+    draw = b"/F Do\n" * times
+    innermost = form(shown("a"), matrix="[1 0 0 1 0 0]", resources="/Font << /F1 3 0 R >>")
+    forms = [
+        form(draw, matrix="[1 0 0 1 0 0]", resources=f"/XObject << /F {first + level} 0 R >>")
+        for level in range(1, depth)
+    ]
+    shows = f"/XObject << /F {first} 0 R >>"
+    return file([draw], shows=shows, objects=[*forms, innermost])
+
+
 def strips(number: int, *, size: tuple[int, int], top: int, height: int) -> bytes:
     """Returns the operators that draw image /Im1 again and again, strip below strip.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import unicodedata
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -27,6 +28,10 @@ class ReadingLimits:
             PDF files are drawn no larger.
         max_words: Words of one document.
         max_word_characters: Characters of one word; MAX_WORD_CHARACTERS at most.
+        max_seconds: How long a reader process may take for the file, and to draw a page of it; 60
+            where it is None. What reads "here" can't keep it, and refuses it.
+        max_memory: Bytes of memory that a reader process may take, on Linux; 4 GiB where it is
+            None. What reads "here" refuses it.
 
     Example:
         >>> ReadingLimits(max_pages=3).max_pages
@@ -38,11 +43,20 @@ class ReadingLimits:
     max_pixels: int = 80_000_000
     max_words: int = 1_000_000
     max_word_characters: int = MAX_WORD_CHARACTERS
+    max_seconds: float | None = None
+    max_memory: int | None = None
 
     def __post_init__(self) -> None:
         """Refuses limits that let nothing through."""
+        seconds = self.max_seconds
+        if seconds is not None and not (
+            type(seconds) in (int, float) and 0 < seconds <= threading.TIMEOUT_MAX
+        ):
+            raise ValueError(f"max_seconds is {seconds!r}; expected a positive number of seconds.")
         for item in fields(self):
             value = getattr(self, item.name)
+            if item.name == "max_seconds" or (item.name == "max_memory" and value is None):
+                continue
             if type(value) is not int or value < 1:
                 raise ValueError(f"{item.name} is {value!r}; expected an integer >= 1.")
         if self.max_word_characters > MAX_WORD_CHARACTERS:

@@ -116,6 +116,7 @@ class Page:
         frame: Which of that file's images or pages it is; `hushdoc.reading.page_image` draws it.
         limits: How much of that file may be read to draw it; None for those that are usual.
         fingerprint: Of the file that was read; another one in its place is not drawn.
+        reader: Where that file was read, "here" or in a "process", and the page is drawn.
     """
 
     width: int
@@ -125,6 +126,7 @@ class Page:
     frame: int = 0
     limits: ReadingLimits | None = field(default=None, repr=False, compare=False)
     fingerprint: FileFingerprint | None = field(default=None, repr=False, compare=False)
+    reader: str = field(default="here", repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Drops a fingerprint of another file."""

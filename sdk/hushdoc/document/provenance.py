@@ -30,6 +30,9 @@ FORMATS = (
 ENGINES = ("auto", "none", "rapidocr", "tesseract")
 """Names of OCR engines that `hushdoc.open_document` takes."""
 
+READERS = ("here", "process")
+"""Where `hushdoc.open_document` reads: in the program's own process, or in one of its own."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileFingerprint:

@@ -24,7 +24,7 @@ from hushdoc.runtime.label_scores import Classification, LabelScore
 from hushdoc.runtime.model import Model, require_class
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.runtime.session import Runtime
-from hushdoc.runtime.streaming import Item, answers, open_path
+from hushdoc.runtime.streaming import Item, answers, open_path, opener
 
 FORMAT_OF_TABLES = "safetensors"
 
@@ -115,6 +115,7 @@ class ClassificationModel(Model):
         workers: int = 1,
         on_error: Literal["raise", "collect"] = "raise",
         progress: bool = False,
+        reader: str = "here",
     ) -> Iterator[Classification | Failure]:
         """Yields one answer for each document, in their order, as soon as it is known.
 
@@ -127,6 +128,8 @@ class ClassificationModel(Model):
             on_error: "raise" stops at the first document that can't be read; "collect" yields a
                 Failure in its place and goes on.
             progress: Whether to report progress on standard error.
+            reader: Where files given by their paths are read: "here", or in a "process" of their
+                own, one for each worker, within the time and memory of `ReadingLimits`.
         """
         arguments.integer(top_k, what="top_k")
         return answers(
@@ -135,5 +138,5 @@ class ClassificationModel(Model):
             workers=workers,
             on_error=on_error,
             progress=progress,
-            opened=images.with_image if self.modality == "image" else open_path,
+            opened=opener(reader, images.with_image if self.modality == "image" else open_path),
         )

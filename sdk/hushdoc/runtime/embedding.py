@@ -25,7 +25,7 @@ from hushdoc.runtime.extraction import Failure, Field, StageClock
 from hushdoc.runtime.graph_batches import open_graph, output_width, window_outputs
 from hushdoc.runtime.model import Model, require_class
 from hushdoc.runtime.session import Array, Runtime, Session
-from hushdoc.runtime.streaming import Item, answers
+from hushdoc.runtime.streaming import Item, answers, opener
 from hushdoc.runtime.vectors import Embedding, Vectors
 
 TASK = "embedding"
@@ -136,6 +136,7 @@ class EmbeddingModel(Model):
         workers: int = 1,
         on_error: Literal["raise", "collect"] = "raise",
         progress: bool = False,
+        reader: str = "here",
     ) -> Iterator[Embedding | Failure]:
         """Yields the vectors of each document, in their order, as soon as they are known.
 
@@ -148,6 +149,8 @@ class EmbeddingModel(Model):
             on_error: "raise" stops at the first document that can't be read; "collect" yields a
                 Failure in its place and goes on.
             progress: Whether to report progress on standard error.
+            reader: Where files given by their paths are read: "here", or in a "process" of their
+                own, one for each worker, within the time and memory of `ReadingLimits`.
         """
         arguments.choice(level, ("page", "document"), what="level")
         return answers(
@@ -156,6 +159,7 @@ class EmbeddingModel(Model):
             workers=workers,
             on_error=on_error,
             progress=progress,
+            opened=opener(reader),
         )
 
     def _answer(

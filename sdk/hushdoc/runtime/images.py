@@ -10,14 +10,12 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hushdoc.document.document import Document
-from hushdoc.document.page import Page
 from hushdoc.errors import EmptyDocumentError, InputError
 from hushdoc.runtime.scoring import Scoring, settings_errors
 
@@ -162,35 +160,10 @@ def with_image(
     *,
     password: str | None = None,
     limits: ReadingLimits | None = None,
+    reader: str = "here",
 ) -> Document:
     """Returns the pages of an image or PDF file without reading any word of them."""
-    from hushdoc.reading import ReadingLimits, images, opening, pdf
+    # Readers take longer to load than a table of hashed features.
+    from hushdoc.reading.drawing import open_pages
 
-    limits = limits or ReadingLimits()
-    path = Path(path)
-    content = opening.content_of(path, limits)
-    file: bytes | None = None
-    if pdf.is_pdf(content):
-        if password is not None:
-            file = pdf.unlocked(content, id=path.name, password=password)
-        drafts = pdf.text_pages(content, id=path.name, limits=limits, password=password)
-        sizes = [(number, page.width, page.height) for number, page in enumerate(drafts)]
-    else:
-        sizes = [
-            (frame, *size)
-            for frame, size in images.frame_sizes(content, id=path.name, limits=limits)
-        ]
-    fingerprint = opening.fingerprint(content, path) if file is None else None
-    pages = tuple(
-        Page(
-            width=width,
-            height=height,
-            words=(),
-            image=file or path,
-            frame=frame,
-            limits=limits,
-            fingerprint=fingerprint,
-        )
-        for frame, width, height in sizes
-    )
-    return Document(id=path.stem, pages=pages)
+    return open_pages(path, password=password, limits=limits, reader=reader)

@@ -21,7 +21,7 @@ from hushdoc.labels import LabelSet
 from hushdoc.policy.policy import Policy
 from hushdoc.runtime.extraction import Extraction, Failure
 from hushdoc.runtime.session import PROVIDERS, Runtime
-from hushdoc.runtime.streaming import Item, answers
+from hushdoc.runtime.streaming import Item, answers, opener
 from hushdoc.serialization import strict_json
 
 LABELS_FILE = "labels.json"
@@ -117,6 +117,7 @@ class FieldModel(Model):
         workers: int = 1,
         on_error: Literal["raise", "collect"] = "raise",
         progress: bool = False,
+        reader: str = "here",
     ) -> Iterator[Extraction | Failure]:
         """Yields one answer for each document, in their order, as soon as it is known.
 
@@ -128,9 +129,16 @@ class FieldModel(Model):
             on_error: "raise" stops at the first document that can't be read; "collect" yields a
                 Failure in its place and goes on.
             progress: Whether to report progress on standard error.
+            reader: Where files given by their paths are read: "here", or in a "process" of their
+                own, one for each worker, within the time and memory of `ReadingLimits`.
         """
         return answers(
-            documents, self.extract, workers=workers, on_error=on_error, progress=progress
+            documents,
+            self.extract,
+            workers=workers,
+            on_error=on_error,
+            progress=progress,
+            opened=opener(reader),
         )
 
 

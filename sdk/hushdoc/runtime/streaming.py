@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
 from hushdoc import arguments
 from hushdoc.document.document import Document
+from hushdoc.document.provenance import READERS
 from hushdoc.errors import HushdocError, InputError
 from hushdoc.runtime.extraction import Failure
 from hushdoc.system.progress import Progress
@@ -34,12 +35,19 @@ LOOK_AHEAD = 2
 """Documents that are held for each worker: the one it reads and the one it reads next."""
 
 
-def open_path(path: str | os.PathLike[str]) -> Document:
+def open_path(path: str | os.PathLike[str], *, reader: str = "here") -> Document:
     """Returns the document in a file."""
     # Readers take longer to load than a table of hashed features.
     from hushdoc.reading.opening import open_document
 
-    return open_document(path)
+    return open_document(path, reader=reader)
+
+
+def opener(
+    reader: str, opened: Callable[..., Document] = open_path
+) -> Callable[[str | os.PathLike[str]], Document]:
+    """Returns what opens paths by this reader; ValueError where there is none of its name."""
+    return partial(opened, reader=arguments.choice(reader, READERS, what="reader"))
 
 
 def answers(

@@ -77,7 +77,7 @@ def background(page: Page, image: Image.Image | Path | str | None) -> Image.Imag
 
 
 def _opened(path: Path, page: Page) -> Image.Image:
-    from hushdoc.reading import images, opening
+    from hushdoc.reading import files, images
 
     if not path.is_file():
         raise InputError(
@@ -85,7 +85,7 @@ def _opened(path: Path, page: Page) -> Image.Image:
             "words into their boxes."
         )
     limits = page.limits or ReadingLimits()
-    content = opening.content_of(path, limits)
+    content = files.content_of(path, limits)
     return images.frame_image(content, 0, id=path.name, limits=limits)
 
 
