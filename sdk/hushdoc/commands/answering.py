@@ -1,29 +1,27 @@
-"""What subcommands that run a model share: its options, reading documents, writing answers."""
+"""What subcommands that run a model share: its options, loading, opening, printing answers."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from textwrap import indent
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hushdoc.arguments import printable
 from hushdoc.commands.parsing import CommandParser, usage_errors
-from hushdoc.commands.passwords import password_option
+from hushdoc.commands.passwords import password_from, password_option
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.document.limits import ReadingLimits
-from hushdoc.document.provenance import ENGINES, FORMATS, ReadingWarning
-from hushdoc.errors import HushdocError, InputError
+from hushdoc.document.provenance import ENGINES, FORMATS, READERS, ReadingWarning
+from hushdoc.errors import InputError
 
 if TYPE_CHECKING:
+    from hushdoc.commands.documents import Source
     from hushdoc.document.document import Document
-    from hushdoc.runtime.extraction import Failure
     from hushdoc.runtime.session import Runtime
-
-PARTIAL = 7
-"""Exit code when some documents failed and others did not."""
 
 
 class Serializable(Protocol):
@@ -31,9 +29,6 @@ class Serializable(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
-
-
-Answer = TypeVar("Answer", bound=Serializable)
 
 
 def artifact_argument(parser: CommandParser) -> None:
@@ -62,16 +57,43 @@ def model_options(parser: CommandParser) -> None:
     parser.mark_expert("--threads", "--memory-limit")
 
 
-def document_options(parser: CommandParser, *, several: bool) -> None:
+def document_options(parser: CommandParser) -> None:
     """Adds the options of a model, the documents, how they are read, and the model's policy."""
     model_options(parser)
     parser.add_argument(
-        "documents" if several else "document",
-        nargs="+" if several else None,
+        "documents",
+        nargs="+",
         metavar="DOCUMENT",
-        help="PDF, image, text, or JSON written by Document.to_dict(); or - for standard input",
+        help="PDF, image, text, or JSON written by Document.to_dict(); a folder of such files; or "
+        "- for a list of paths on standard input, one a line or separated by NUL",
     )
     group = parser.add_argument_group("reading")
+    group.add_argument(
+        "--stdin",
+        choices=("auto", "list", "document"),
+        default="auto",
+        help="what - reads from standard input: a list of paths, or one document; auto takes a "
+        "PDF, an image, JSON or markup as a document, anything else as a list (default: auto)",
+    )
+    group.add_argument(
+        "--reader",
+        choices=READERS,
+        help="where files are read: here, or in a process that no file can stop or crash the "
+        "program from (default: process for several documents and --time-limit, else here)",
+    )
+    group.add_argument(
+        "--time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="how long a reader process may take for a file, OCR aside (default: 60)",
+    )
+    group.add_argument(
+        "--workers",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="how many documents are read and answered at the same time (default: 1)",
+    )
     group.add_argument(
         "--ocr",
         choices=ENGINES,
@@ -87,8 +109,26 @@ def document_options(parser: CommandParser, *, several: bool) -> None:
         metavar="FORMAT",
         help=f"format of the documents: {', '.join(FORMATS)} (default: auto, by their content)",
     )
-    parser.mark_expert("--format")
+    parser.mark_expert("--stdin", "--reader", "--workers", "--format")
     policy_options(parser)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def out_option(parser: argparse._ActionsContainer) -> None:
+    """Adds --out, the folder of results."""
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="write a result for each document into this folder, which mirrors the folders named, "
+        "and failures.jsonl; results that are there already are not made again",
+    )
 
 
 def output_options(parser: CommandParser, *formats: str) -> argparse._ActionsContainer:
@@ -127,60 +167,44 @@ def load(options: argparse.Namespace, *classes: str) -> Any:
         return model.from_artifact(artifact, device=options.device, runtime=runtime)
 
 
+def reading(options: argparse.Namespace, *, single: bool) -> dict[str, Any]:
+    """Returns how files are opened: arguments of `open_document` and of `with_image`."""
+    seconds = options.time_limit
+    process = options.reader == "process" or not single or seconds is not None
+    reader = options.reader or ("process" if process else "here")
+    if seconds is not None and reader == "here":
+        options.refuse_usage("--time-limit needs --reader process: here nothing can stop a reader")
+    with usage_errors(options):
+        limits = ReadingLimits(max_seconds=seconds)
+    return {"password": password_from(options), "limits": limits, "reader": reader}
+
+
 def read_document(
-    source: str, options: argparse.Namespace, password: str | None = None
+    source: Source, options: argparse.Namespace, settings: Mapping[str, Any]
 ) -> Document:
-    """Returns the document in a file, or on standard input for "-"; warnings may be errors."""
+    """Returns a document that was named; `settings` are those of `reading`."""
     from hushdoc.reading.opening import open_document
 
-    limits = ReadingLimits()
-    content = source if source != "-" else sys.stdin.buffer.read(limits.max_bytes + 1)
+    content = source.path if source.content is None else source.content
     try:
-        return open_document(
-            content, format=options.format, ocr=options.ocr, password=password, limits=limits
-        )
+        return open_document(content, format=options.format, ocr=options.ocr, **settings)
     except ReadingWarning as warning:
         raise InputError(f"{warning} Here warnings are errors (-W, PYTHONWARNINGS).") from warning
 
 
-def check_documents(options: argparse.Namespace) -> None:
-    """Refuses what is no list of documents: standard input can be read once."""
-    if options.documents.count("-") > 1:
-        options.refuse_usage("standard input can be read once; give - once")
+def as_json(answer: Serializable) -> str:
+    """Returns an answer as indented JSON in ASCII."""
+    return json.dumps(answer.to_dict(), indent=2, ensure_ascii=True)
 
 
-def answer_each(
-    options: argparse.Namespace,
-    answer: Callable[[str], Answer],
-    write: Callable[[Iterator[Answer | Failure]], None],
-) -> int:
-    """Writes all answers, reports the documents that failed, and returns the exit code."""
-    from hushdoc.runtime.extraction import Failure
-
-    failed: list[HushdocError] = []
-
-    def answers() -> Iterator[Answer | Failure]:
-        for source in options.documents:
-            try:
-                found = answer(source)
-            except HushdocError as error:
-                failed.append(error)
-                report(options, f"{error.code}: {shown(source)}: {shown(str(error), limit=2000)}")
-                yield Failure(document_id=source, error=error)
-            else:
-                yield found
-
-    write(answers())
-    if not failed:
-        return 0
-    return PARTIAL if len(failed) < len(options.documents) else failed[0].exit_code
-
-
-def write_json(answers: Iterable[Serializable], options: argparse.Namespace) -> None:
-    """Prints the one JSON object of a single document, or a list of them, once all are known."""
-    found = [answer.to_dict() for answer in answers]
-    shown_value = found[0] if len(options.documents) == 1 else found
-    print(json.dumps(shown_value, indent=2, ensure_ascii=True))
+def write_json(answers: Iterable[Serializable], *, single: bool) -> None:
+    """Prints the JSON object of a single document, or a list, each object once it is known."""
+    separator = "" if single else "[\n"
+    for answer in answers:
+        text = as_json(answer)
+        print(separator, text if single else indent(text, "  "), sep="", end="", flush=True)
+        separator = ",\n"
+    print("" if single else "\n]")
 
 
 def write_jsonl(answers: Iterable[Serializable]) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hushdoc.commands import answering
+from hushdoc.commands import answering, batches, documents
 from hushdoc.commands.answering import shown
-from hushdoc.commands.passwords import password_from
 
 if TYPE_CHECKING:
+    from hushdoc.commands.documents import Source
     from hushdoc.commands.parsing import Subcommands
+    from hushdoc.document.document import Document
     from hushdoc.runtime.classification import ClassificationModel
     from hushdoc.runtime.extraction import Failure
     from hushdoc.runtime.label_scores import Classification
@@ -26,8 +27,9 @@ def register(subcommands: Subcommands) -> None:
         description="Checks an artifact against a policy, then classifies documents. A document "
         "that can't be read is reported and the others are still answered (exit code 7).",
     )
-    answering.document_options(parser, several=True)
+    answering.document_options(parser)
     output = answering.output_options(parser, "jsonl")
+    answering.out_option(output)
     output.add_argument(
         "--top-k",
         type=int,
@@ -40,36 +42,48 @@ def register(subcommands: Subcommands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Classifies every document named and returns the exit code."""
-    answering.check_documents(options)
     if options.top_k < 1:
         options.refuse_usage("--top-k must be at least 1")
-    password = password_from(options)
-    model = answering.load(options, "ClassificationModel")
-    return answering.answer_each(
-        options,
-        partial(_answer, model, options, password),
-        partial(_write, options=options, model=model),
+    sources = documents.named(options)
+    single = batches.is_single(sources)
+    reading = answering.reading(options, single=single)
+    model: ClassificationModel = answering.load(options, "ClassificationModel")
+    task = batches.Task(
+        model=model,
+        read=partial(_read, model, options, reading),
+        ask=partial(model.classify, top_k=options.top_k),
+        write=partial(_write, options=options, model=model, single=single),
+        store=batches.store_json,
+        endings=(".json",),
+        settings=batches.settings(options, "top_k"),
     )
+    return batches.answer_each(options, sources, task)
 
 
-def _answer(
-    model: ClassificationModel, options: argparse.Namespace, password: str | None, source: str
-) -> Classification:
-    if model.modality == "image" and source != "-" and options.format in ("auto", "pdf", "image"):
+def _read(
+    model: ClassificationModel,
+    options: argparse.Namespace,
+    reading: Mapping[str, Any],
+    source: Source,
+) -> Document:
+    """Returns a document; images are not read where the model looks at them."""
+    file = source.content is None and options.format in ("auto", "pdf", "image")
+    if model.modality == "image" and file:
         from hushdoc.runtime.images import with_image
 
-        return model.classify(with_image(source, password=password), top_k=options.top_k)
-    document = answering.read_document(source, options, password)
-    return model.classify(document, top_k=options.top_k)
+        return with_image(source, **reading)
+    return answering.read_document(source, options, reading)
 
 
 def _write(
     answers: Iterator[Classification | Failure],
     options: argparse.Namespace,
     model: ClassificationModel,
+    *,
+    single: bool,
 ) -> None:
     if options.json:
-        answering.write_json(answers, options)
+        answering.write_json(answers, single=single)
     elif options.jsonl:
         answering.write_jsonl(answers)
     else:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hushdoc.commands import answering
-from hushdoc.commands.passwords import password_from
+from hushdoc.commands import answering, batches, documents
 
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import Subcommands
@@ -26,8 +25,9 @@ def register(subcommands: Subcommands) -> None:
         "one JSON object a line. A document that can't be read is reported and the others are "
         "still answered (exit code 7).",
     )
-    answering.document_options(parser, several=True)
-    output = answering.output_options(parser)
+    answering.document_options(parser)
+    output = answering.output_options(parser, "jsonl")
+    answering.out_option(output)
     output.add_argument(
         "--level",
         choices=("page", "document"),
@@ -39,19 +39,26 @@ def register(subcommands: Subcommands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Embeds every document named and returns the exit code."""
-    answering.check_documents(options)
-    password = password_from(options)
+    sources = documents.named(options)
+    single = batches.is_single(sources)
+    reading = answering.reading(options, single=single)
     model: EmbeddingModel = answering.load(options, "EmbeddingModel")
+    task = batches.Task(
+        model=model,
+        read=partial(answering.read_document, options=options, settings=reading),
+        ask=partial(model.embed, level=options.level),
+        write=partial(_write, options=options, single=single),
+        store=batches.store_json,
+        endings=(".json",),
+        settings=batches.settings(options, "level"),
+    )
+    return batches.answer_each(options, sources, task)
 
-    def answer(source: str) -> Embedding:
-        document = answering.read_document(source, options, password)
-        return model.embed(document, level=options.level)
 
-    return answering.answer_each(options, answer, partial(_write, options=options))
-
-
-def _write(answers: Iterator[Embedding | Failure], options: argparse.Namespace) -> None:
+def _write(
+    answers: Iterator[Embedding | Failure], options: argparse.Namespace, *, single: bool
+) -> None:
     if options.json:
-        answering.write_json(answers, options)
+        answering.write_json(answers, single=single)
     else:
         answering.write_jsonl(answers)

@@ -11,9 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from hushdoc.commands import answering
+from hushdoc.commands import answering, batches, documents
 from hushdoc.commands.answering import shown
-from hushdoc.commands.passwords import password_from
 from hushdoc.errors import InputError
 from hushdoc.system import atomic_files, terminals
 
@@ -26,6 +25,17 @@ if TYPE_CHECKING:
 
     Model = KIEModel | HashedCRFModel
 
+VIEWS = {
+    "overlay": (".png", "draw the fields on a page of one document"),
+    "html": (".html", "show one document beside its fields"),
+    "markdown": (".md", "write the fields and text of one document as Markdown"),
+    "hocr": (".hocr", "write the words and fields of one document"),
+}
+"""The option of each view, with the ending of its files and what it does."""
+
+BESIDE = Path()
+"""The name of a view's file that --out names."""
+
 
 def register(subcommands: Subcommands) -> None:
     """Adds `hushdoc extract`; numpy and onnxruntime are imported only when it runs."""
@@ -35,24 +45,25 @@ def register(subcommands: Subcommands) -> None:
         description="Checks an artifact against a policy, then finds the fields of documents. A "
         "document that can't be read is reported and the others are still answered (exit code 7).",
     )
-    answering.document_options(parser, several=True)
+    answering.document_options(parser)
     output = answering.output_options(parser, "jsonl", "csv")
+    answering.out_option(output)
     output.add_argument(
         "--spreadsheet",
         action="store_true",
         help="with --csv: put an apostrophe before what a spreadsheet would run as a formula",
     )
-    output.add_argument(
-        "--overlay", type=Path, metavar="OUT.png", help="draw the fields on a page of one document"
-    )
+    for name, (ending, text) in VIEWS.items():
+        output.add_argument(
+            f"--{name}",
+            type=Path,
+            nargs="?",
+            const=BESIDE,
+            metavar=f"OUT{ending}",
+            help=f"{text}; with --out of each, without a name",
+        )
     output.add_argument(
         "--page", type=int, metavar="N", help="page that --overlay draws, from 0 (default: 0)"
-    )
-    output.add_argument(
-        "--html", type=Path, metavar="OUT.html", help="show one document beside its fields"
-    )
-    output.add_argument(
-        "--hocr", type=Path, metavar="OUT.hocr", help="write the words and fields of one document"
     )
     parser.mark_expert("--spreadsheet", "--page", "--hocr")
     parser.set_defaults(run=run)
@@ -61,61 +72,96 @@ def register(subcommands: Subcommands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Extracts the fields of every document named and returns the exit code."""
     _check_usage(options)
-    password = password_from(options)
+    sources = documents.named(options)
+    single = batches.is_single(sources)
+    views = [name for name in VIEWS if getattr(options, name) is not None]
+    if options.out is None and views and not single:
+        options.refuse_usage(f"--{views[0]} shows one document; give exactly one, or --out DIR")
+    reading = answering.reading(options, single=single)
     model = answering.load(options, "KIEModel", "HashedCRFModel")
-    return answering.answer_each(
-        options,
-        partial(_answer, model, options, password),
-        partial(_write, options=options, model=model),
+    endings = _endings(options)
+    task = batches.Task(
+        model=model,
+        read=partial(answering.read_document, options=options, settings=reading),
+        ask=partial(_answer, model, options),
+        write=partial(_write, options=options, model=model, single=single),
+        store=partial(_store, model, options),
+        endings=tuple(endings.values()),
+        settings=batches.settings(options, *endings, "spreadsheet", "page"),
     )
+    return batches.answer_each(options, sources, task)
 
 
 def _check_usage(options: argparse.Namespace) -> None:
-    answering.check_documents(options)
-    for name in ("overlay", "html", "hocr"):
-        if getattr(options, name) is not None and len(options.documents) != 1:
-            options.refuse_usage(f"--{name} shows one document; give exactly one")
+    for name in VIEWS:
+        path = getattr(options, name)
+        if path == BESIDE and options.out is None:
+            options.refuse_usage(f"--{name} needs the name of a file, or --out DIR")
+        if path not in (None, BESIDE) and options.out is not None:
+            options.refuse_usage(f"--{name} takes no name beside --out, which names every result")
     if options.page is not None and options.overlay is None:
         options.refuse_usage("--page selects the page of --overlay; give --overlay too")
     if options.spreadsheet and not options.csv:
         options.refuse_usage("--spreadsheet changes what --csv writes; give --csv too")
 
 
-def _answer(
-    model: Model, options: argparse.Namespace, password: str | None, source: str
-) -> Extraction:
-    """Returns the fields of a file, and writes the views of them that were asked for."""
-    document = answering.read_document(source, options, password)
+def _endings(options: argparse.Namespace) -> dict[str, str]:
+    """Returns the options that ask for files of a result, each with the ending of its file."""
+    endings = {"json": ".json", "csv": ".csv", **{name: VIEWS[name][0] for name in VIEWS}}
+    chosen = {name: end for name, end in endings.items() if getattr(options, name)}
+    return chosen or {"json": ".json"}
+
+
+def _answer(model: Model, options: argparse.Namespace, document: Document) -> Extraction:
+    """Returns the fields of a document; without --out also writes the views asked for."""
     answer = model.extract(document)
     if document.source is not None and document.source.ocr is not None:
         note = f"Words were read from images ({document.source}); OCR makes mistakes."
         answer = replace(answer, warnings=(*answer.warnings, note))
-    _show(document, answer, model, options)
+    for name in VIEWS if options.out is None else ():
+        if getattr(options, name) is not None:
+            content = _content(name, document, answer, model, options)
+            atomic_files.write_file(getattr(options, name), content)
     return answer
 
 
-def _show(
-    document: Document, answer: Extraction, model: Model, options: argparse.Namespace
-) -> None:
-    """Writes the views of an answer that were asked for."""
-    if options.overlay is not None:
-        _draw(document, answer, model, options)
-    if options.html is not None:
-        from hushdoc.runtime.scoring import in_words
-        from hushdoc.viewing.html import to_html
+def _store(
+    model: Model, options: argparse.Namespace, target: Path, document: Document, answer: Extraction
+) -> list[Path]:
+    """Writes the result of one document in every format asked for."""
+    contents = {
+        ending: _content(name, document, answer, model, options)
+        for name, ending in _endings(options).items()
+    }
+    return batches.write_files(target, contents)
 
-        noted = replace(answer, warnings=(*answer.warnings, in_words(model.scoring)))
-        page = to_html(document, noted, labels=model.labels.fields)
-        atomic_files.write_file(options.html, page.encode())
-    if options.hocr is not None:
+
+def _content(
+    name: str, document: Document, answer: Extraction, model: Model, options: argparse.Namespace
+) -> bytes:
+    """Returns an answer in the format that an option asks for."""
+    if name == "json":
+        return f"{answering.as_json(answer)}\n".encode()
+    if name == "csv":
+        return answer.to_csv(spreadsheet=options.spreadsheet).encode()
+    if name == "overlay":
+        return _drawn(document, answer, model, options)
+    if name == "hocr":
         from hushdoc.viewing.hocr import to_hocr
 
-        atomic_files.write_file(options.hocr, to_hocr(document, answer.fields).encode())
+        return to_hocr(document, answer.fields).encode()
+    if name == "markdown":
+        from hushdoc.viewing.markdown import to_markdown
+
+        return to_markdown(document, answer).encode()
+    from hushdoc.viewing.html import to_html
+
+    return to_html(document, answer, labels=model.labels.fields).encode()
 
 
-def _draw(
+def _drawn(
     document: Document, answer: Extraction, model: Model, options: argparse.Namespace
-) -> None:
+) -> bytes:
     from hushdoc.viewing.fields import PlacedField
     from hushdoc.viewing.overlay import overlay
 
@@ -134,15 +180,19 @@ def _draw(
     )
     stream = io.BytesIO()
     image.save(stream, format="PNG")
-    atomic_files.write_file(options.overlay, stream.getvalue())
+    return stream.getvalue()
 
 
 def _write(
-    answers: Iterator[Extraction | Failure], options: argparse.Namespace, model: Model
+    answers: Iterator[Extraction | Failure],
+    options: argparse.Namespace,
+    model: Model,
+    *,
+    single: bool,
 ) -> None:
     """Prints answers in the format asked for; all but --json print each as soon as it is known."""
     if options.json:
-        answering.write_json(answers, options)
+        answering.write_json(answers, single=single)
     elif options.jsonl:
         answering.write_jsonl(answers)
     elif options.csv:

@@ -1,38 +1,49 @@
-"""The subcommand `redact`: a document without the fields that a verified artifact finds in it."""
+"""The subcommand `redact`: documents without the fields that a verified artifact finds in them."""
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hushdoc.commands import answering
+from hushdoc.commands import answering, batches, documents
 from hushdoc.commands.answering import shown
-from hushdoc.commands.passwords import password_from
+from hushdoc.commands.results import require_usable
 from hushdoc.system import atomic_files
 
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import Subcommands
+    from hushdoc.document.document import Document
     from hushdoc.runtime.extraction import Extraction
     from hushdoc.viewing.redaction import Redaction
+
+ENDING = ".redacted"
+"""Ends the name of the folder of one of several documents."""
+
+INSPECT = "note: A model misses fields. Inspect the result before you pass it on."
 
 
 def register(subcommands: Subcommands) -> None:
     """Adds `hushdoc redact`; numpy and onnxruntime are imported only when it runs."""
     parser = subcommands.add_parser(
         "redact",
-        help="remove the fields that a verified artifact finds in a document",
-        description="Checks an artifact against a policy, finds the fields of a document, and "
-        "writes the document without them: its words as JSON, and its pages as images under "
-        "black boxes. A model misses fields: inspect the result before you pass it on.",
+        help="remove the fields that a verified artifact finds in documents",
+        description="Checks an artifact against a policy, finds the fields of documents, and "
+        "writes each document without them: its words as JSON, and its pages as images under "
+        "black boxes. Nothing is written of a document that can't be read, and the others are "
+        "still redacted (exit code 7). A model misses fields: inspect the result before you pass "
+        "it on.",
     )
-    answering.document_options(parser, several=False)
+    answering.document_options(parser)
     parser.add_argument(
         "--out",
         type=Path,
         required=True,
         metavar="DIR",
-        help="new folder for document.json and an image of each page; must not exist yet",
+        help="new folder for document.json and an image of each page; of several documents, for a "
+        "folder NAME.redacted each, and failures.jsonl; those that are there already are not "
+        "made again",
     )
     parser.add_argument(
         "--label",
@@ -49,11 +60,14 @@ def register(subcommands: Subcommands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Redacts one document and prints what was removed."""
-    from hushdoc.viewing.redaction import redact
-
-    atomic_files.require_free(options.out)
-    password = password_from(options)
+    """Redacts every document named and prints what was removed."""
+    sources = documents.named(options)
+    single = batches.is_single(sources)
+    if single:
+        atomic_files.require_free(options.out)
+    else:
+        require_usable(options.out, options.subcommand)
+    reading = answering.reading(options, single=single)
     model = answering.load(options, "KIEModel", "HashedCRFModel")
     known = model.labels.fields
     unknown = sorted(set(options.label or ()) - set(known))
@@ -62,18 +76,49 @@ def run(options: argparse.Namespace) -> int:
             f"the model knows no field {', '.join(map(shown, unknown))}; it knows "
             f"{', '.join(map(shown, known))}"
         )
-    document = answering.read_document(options.document, options, password)
-    answer = model.extract(document)
+    if single:
+        document = answering.read_document(sources[0], options, reading)
+        answer = model.extract(document)
+        _print(_redacted(options, options.out, document, answer), answer)
+        return 0
+    task = batches.Task(
+        model=model,
+        read=partial(answering.read_document, options=options, settings=reading),
+        ask=model.extract,
+        store=partial(_store, options),
+        endings=(ENDING,),
+        settings=batches.settings(options, "label", "once"),
+    )
+    exit_code = batches.answer_each(options, sources, task)
+    print(INSPECT)
+    return exit_code
+
+
+def _redacted(
+    options: argparse.Namespace, folder: Path, document: Document, answer: Extraction
+) -> Redaction:
+    from hushdoc.viewing.redaction import redact
+
     # What the model is unsure of is removed too: too much is better than too little.
-    redaction = redact(
+    return redact(
         document,
         (*answer.fields, *answer.below_threshold),
         labels=options.label,
         repeats=not options.once,
-        out=options.out,
+        out=folder,
     )
-    _print(redaction, answer)
-    return 0
+
+
+def _store(
+    options: argparse.Namespace, target: Path, document: Document, answer: Extraction
+) -> list[Path]:
+    """Writes what is left of one of several documents."""
+    folder = target.with_name(target.name + ENDING)
+    if folder.is_dir():  # an interrupted run completed it and did not note that
+        for path in (folder / "document.json", *folder.glob("page-*.png")):
+            path.unlink(missing_ok=True)
+    _redacted(options, folder, document, answer)
+    return sorted(folder.iterdir())
 
 
 def _print(redaction: Redaction, answer: Extraction) -> None:
@@ -83,4 +128,4 @@ def _print(redaction: Redaction, answer: Extraction) -> None:
     print(f"{shown(str(redaction.folder))}: removed {removed or 'nothing: no field was found'}.")
     for warning in answer.warnings:
         print(f"  note: {shown(warning, limit=2000)}")
-    print("  note: A model misses fields. Inspect the result before you pass it on.")
+    print(f"  {INSPECT}")

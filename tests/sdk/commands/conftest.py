@@ -37,8 +37,8 @@ def trust(key: Any, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path, key: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a model that knows the word "laws", and a policy, as the working directory."""
+def seal_model(key: Any) -> Callable[[Path], None]:
+    """Returns what seals a model that knows the word "laws"."""
     weights = np.full((SCHEME.rows, 2), 1e-4, dtype=np.float32)
     weights[:, 0] += 2e-4
     weights[hashing.features([["laws"]], SCHEME).indices, 1] = 8.0
@@ -49,7 +49,23 @@ def place(tmp_path: Path, key: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
         scheme=SCHEME,
         claim=build.claim(),
     )
-    seal_table(tmp_path / "model", table, Release(key=key, name="contracts", issuer="the tests"))
+    release = Release(key=key, name="contracts", issuer="the tests")
+
+    def seal(folder: Path) -> None:
+        seal_table(folder, table, release)
+
+    return seal
+
+
+@pytest.fixture
+def place(
+    tmp_path: Path,
+    key: Any,
+    seal_model: Callable[[Path], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """A folder with a model that knows the word "laws", and a policy, as the working directory."""
+    seal_model(tmp_path / "model")
     hushdoc_command_runs.write_policy(tmp_path, build.trust(key))
     monkeypatch.chdir(tmp_path)
     return tmp_path

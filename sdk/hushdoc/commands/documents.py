@@ -1,0 +1,185 @@
+"""Documents that a command line names: files, folders and lists, each with a name for its result.
+
+Every file of a folder is a document, whatever it is called. Hidden files, links, and folders that
+hold results of an earlier run are none: what a link inside a folder leads to is read where it is,
+if it is in the folder, so that links neither escape from it nor run in circles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePath, PurePosixPath
+
+from hushdoc.commands.results import JOURNAL
+from hushdoc.document.limits import ReadingLimits
+from hushdoc.errors import InputError, UnsupportedFormatError
+
+STANDARD_INPUT = "-"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A document that was named, or what could not be listed; it is opened as a path is.
+
+    Attributes:
+        path: The file, as it was reached; "-" for a document on standard input.
+        name: Where its result stands in the folder of results, without an ending.
+        alone: Whether the command line names the file itself, and not a folder or list.
+        content: The document on standard input.
+        error: Why there is nothing to open.
+    """
+
+    path: str
+    name: str
+    alone: bool = True
+    content: bytes | None = field(default=None, repr=False)
+    error: InputError | None = None
+
+    def __fspath__(self) -> str:
+        """Returns the path."""
+        return self.path
+
+    @property
+    def id(self) -> str:
+        """The name without its ending; the path in a folder or list, where names may be equal."""
+        return as_text(PurePath(self.path).stem if self.alone else self.path)
+
+
+def as_text(path: str) -> str:
+    """Returns a path as Unicode; bytes of a name that are none are escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def named(options: argparse.Namespace) -> list[Source]:
+    """Returns the documents that the arguments name, in their order, folders sorted by name.
+
+    Raises:
+        InputError: There is none at all, or nothing on standard input is the name of a file.
+    """
+    if options.documents.count(STANDARD_INPUT) > 1:
+        options.refuse_usage("standard input can be read once; give - once")
+    found = [source for argument in options.documents for source in _named(argument, options)]
+    if all(source.error is not None for source in found):
+        raise found[0].error or InputError("No document was named. Name a file or folder.")
+    return found
+
+
+def apart(sources: Iterable[Source], endings: Iterable[str]) -> list[Source]:
+    """Returns each document once; InputError where two results would be one file.
+
+    `endings` are those of the files of a result.
+    """
+    found: dict[str, Source] = {}
+    for source in sources:
+        other = found.setdefault(source.name, source)
+        if os.path.abspath(other.path) != os.path.abspath(source.path):
+            raise _same_result(other, source)
+    taken = {f"{name}{ending}": source for name, source in found.items() for ending in endings}
+    for name, source in found.items():
+        for folder in PurePosixPath(name).parents:
+            if str(folder) in taken:
+                raise _same_result(taken[str(folder)], source)
+    return list(found.values())
+
+
+def _same_result(one: Source, other: Source) -> InputError:
+    return InputError(
+        f"The results of '{one.path}' and '{other.path}' would have the same name. Name the "
+        "folder that holds both, pass a list of their paths as -, or give each a folder of its own."
+    )
+
+
+def _named(argument: str, options: argparse.Namespace) -> Iterator[Source]:
+    if argument == STANDARD_INPUT:
+        yield from _piped(sys.stdin.buffer.read(ReadingLimits().max_bytes + 1), options.stdin)
+    elif os.path.isdir(argument):
+        yield from _inside(argument, PurePath())
+    else:
+        yield Source(path=argument, name=os.path.basename(os.path.normpath(argument)))
+
+
+def _piped(content: bytes, meaning: str) -> Iterator[Source]:
+    """Yields the documents of a list on standard input, or the document that is there itself."""
+    if meaning == "document" or (meaning == "auto" and not _is_list(content)):
+        yield Source(path=STANDARD_INPUT, name="document", content=content)
+        return
+    separator = b"\0" if b"\0" in content else b"\n"
+    paths = [os.fsdecode(line.removesuffix(b"\r")) for line in content.split(separator)]
+    paths = [path for path in paths if path]
+    if not any(map(os.path.lexists, paths)):
+        raise InputError(
+            "Standard input is no list of paths: it names no file or folder that exists. Give one "
+            "path a line, or separate them by NUL; a text that is a document itself is read with "
+            "--stdin document."
+        )
+    for path in paths:
+        if os.path.isdir(path):
+            yield from _inside(path, PurePath(_below(path)))
+        else:
+            yield Source(path=path, name=_below(path), alone=False)
+
+
+def _is_list(content: bytes) -> bool:
+    """Returns whether this is a plain text, or nothing that is read: names in any encoding."""
+    from hushdoc.reading import formats
+
+    try:
+        return formats.recognised(content, format="auto", id="standard input").format == "text"
+    except UnsupportedFormatError:
+        return True
+
+
+def _below(path: str) -> str:
+    """Returns a relative path as it is, and any that leads elsewhere from its root on."""
+    normal = os.path.normpath(path)
+    if os.path.isabs(normal) or PurePath(normal).parts[:1] == ("..",):
+        normal = os.path.abspath(normal)
+    inner = PurePath(normal)
+    return inner.relative_to(inner.anchor).as_posix()
+
+
+def _inside(folder: str, name: PurePath) -> Iterator[Source]:
+    """Yields the documents of a folder and all below it, in the order of their names."""
+    empty = True
+    for source in _walked(folder, name):
+        empty = False
+        yield source
+    if empty:
+        error = InputError(
+            f"The folder '{folder}' holds no document: no file in it or below, apart from hidden "
+            "ones, links, and results of an earlier run. Name a folder that holds some."
+        )
+        yield Source(path=folder, name=name.as_posix(), alone=False, error=error)
+
+
+def _walked(folder: str, name: PurePath) -> Iterator[Source]:
+    pending = [(folder, name)]
+    while pending:
+        path, below = pending.pop()
+        if not os.path.isdir(path):
+            yield Source(path=path, name=below.as_posix(), alone=False)
+            continue
+        try:
+            with os.scandir(path) as entries:
+                found = {entry.name: _counts(entry) for entry in entries}
+        except OSError as problem:
+            error = InputError(
+                f"The folder '{path}' can't be listed: {problem.strerror or problem}. Check who "
+                "may read it."
+            )
+            yield Source(path=path, name=below.as_posix(), alone=False, error=error)
+            continue
+        if JOURNAL not in found:
+            inner = sorted((entry for entry, counts in found.items() if counts), reverse=True)
+            pending += [(os.path.join(path, entry), below / entry) for entry in inner]
+
+
+def _counts(entry: os.DirEntry[str]) -> bool:
+    """Returns whether an entry is a file or folder, and neither hidden nor a link."""
+    return not entry.name.startswith(".") and (
+        entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+    )

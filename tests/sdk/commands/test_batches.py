@@ -1,0 +1,397 @@
+"""`extract`, `classify`, `embed` and `redact` on folders: whole results, none made twice."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hushdoc_command_runs
+import hushdoc_tiny as tiny
+import pytest
+
+from hushdoc.commands.command_line import build_parser
+from hushdoc.commands.results import JOURNAL
+from hushdoc.document.document import Document
+from hushdoc.errors import InputError, OutputExistsError, OutputWriteError
+from hushdoc.runtime.extraction import Extraction
+from hushdoc.system import atomic_files
+
+LAWS = "It is governed by the laws of Utah."
+
+
+@pytest.fixture
+def folder(place: Path) -> Path:
+    """A folder "in" of three documents and one that can't be read, beside a model that reads it."""
+    contents = {
+        "b.txt": f"Term. {LAWS}".encode(),
+        "b.md": b"A lawless text.",
+        "sub/c.txt": f"{LAWS} Laws of Ohio.".encode(),
+        "sub/old.txt": b"caf\xe9",
+    }
+    for name, content in contents.items():
+        path = place / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return place
+
+
+def run(*arguments: str, subcommand: str = "extract", model: str = "model") -> int:
+    return hushdoc_command_runs.run(subcommand, model, *arguments, "--policy", "policy.toml")
+
+
+def results(folder: Path) -> dict[str, int]:
+    """Returns the files of a folder that are not hidden, with the times they were written."""
+    return {
+        path.relative_to(folder).as_posix(): path.stat().st_mtime_ns
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != JOURNAL
+    }
+
+
+def test_each_document_has_a_result_and_failures_are_listed(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run("in", "--out", "out") == 7
+    printed, warned = capfd.readouterr()
+    assert printed == ""
+    assert list(results(folder / "out")) == [
+        "b.md.json",
+        "b.txt.json",
+        "failures.jsonl",
+        "sub/c.txt.json",
+    ]
+    answer = Extraction.from_dict(json.loads((folder / "out/b.txt.json").read_text()))
+    assert (answer.document_id, answer.fields[0].text) == ("in/b.txt", LAWS)
+    (line,) = (folder / "out/failures.jsonl").read_text().splitlines()
+    failure = json.loads(line)
+    assert (failure["path"], failure["code"]) == ("in/sub/old.txt", "UNSUPPORTED_FORMAT")
+    assert "iconv" in failure["message"]
+    first, last = warned.splitlines()
+    assert first.startswith("hushdoc extract: UNSUPPORTED_FORMAT: in/sub/old.txt: ")
+    assert last == (
+        "hushdoc extract: 3 of 4 documents done, 1 failed (1 UNSUPPORTED_FORMAT); results are in "
+        "'out'; all failures are in 'out/failures.jsonl'."
+    )
+
+
+def test_what_is_done_is_not_done_again(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("in", "--out", "out") == 7
+    before = results(folder / "out")
+    capfd.readouterr()
+    (folder / "in/sub/old.txt").write_text(LAWS)  # which failed
+    (folder / "in/b.md").write_text(LAWS)  # which changed
+    (folder / "out/sub/c.txt.json").write_text("{")  # whose result was damaged
+    assert run("in", "--out", "out", "--workers", "2", "--threads", "1") == 0
+    told = capfd.readouterr().err
+    assert "3 of 4 documents done, 1 done before; results are in 'out'." in told
+    after = results(folder / "out")
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert changed == {"b.md.json", "sub/c.txt.json", "sub/old.txt.json"}
+    assert "failures.jsonl" not in after
+    answer = json.loads((folder / "out/sub/c.txt.json").read_text())
+    assert answer["fields"][0]["text"].startswith(LAWS)
+    assert run("in", "--out", "out") == 0
+    assert "0 of 4 documents done, 4 done before" in capfd.readouterr().err
+    assert results(folder / "out") == after
+
+
+def test_other_options_and_other_models_make_other_results(
+    folder: Path, seal_model: Callable[[Path], None]
+) -> None:
+    (folder / "in/sub/old.txt").unlink()
+    assert run("in", "--out", "out") == 0
+    assert run("in", "--out", "out", "--csv", "--html") == 0
+    names = [f"{name}.{end}" for name in ("b.md", "b.txt", "sub/c.txt") for end in ("csv", "html")]
+    assert list(results(folder / "out")) == names  # those of before are gone
+    rows = list(csv.DictReader(io.StringIO((folder / "out/sub/c.txt.csv").read_text())))
+    assert {row["document_id"] for row in rows} == {"in/sub/c.txt"}
+    before = results(folder / "out")
+    assert run("in", "--out", "out", "--csv", "--html", "--threads", "1") == 0
+    assert results(folder / "out") == before
+    shutil.rmtree("model")
+    seal_model(folder / "model")
+    assert run("in", "--out", "out", "--csv", "--html") == 0
+    after = results(folder / "out")
+    assert all(after[name] > before[name] for name in names)
+
+
+def test_a_changed_document_that_fails_leaves_no_result(folder: Path) -> None:
+    assert run("in", "--out", "out") == 7
+    (folder / "in/b.txt").write_bytes(b"caf\xe9")
+    assert run("in", "--out", "out") == 7
+    assert "b.txt.json" not in results(folder / "out")
+    assert len((folder / "out/failures.jsonl").read_text().splitlines()) == 2
+
+
+def test_results_may_lie_inside_the_folder_of_documents(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        assert run("in", "--out", "in/out") == 7
+    assert "0 of 4 documents done, 3 done before, 1 failed" in capfd.readouterr().err
+    assert run("in", "--jsonl") == 7
+    assert len(capfd.readouterr().out.splitlines()) == 4
+
+
+def test_results_are_mixed_with_nothing_else(folder: Path) -> None:
+    with pytest.raises(OutputExistsError, match="already holds something"):
+        run("in", "--out", "in")
+    assert not (folder / "in" / JOURNAL).exists()
+    assert run("in/b.txt", "--out", "out") == 0
+    (folder / "trust.json").write_bytes(tiny.TRUST.to_json())
+    classifier = tiny.sealed_table("classification")
+    with pytest.raises(OutputExistsError, match="holds results of `hushdoc extract`"):
+        run("in", "--out", "out", subcommand="classify", model=str(classifier))
+
+
+def test_names_that_differ_by_their_ending_have_a_result_each(folder: Path) -> None:
+    assert run("in/b.txt", "in/b.md", "in/sub/c.txt", "--out", "out") == 0
+    assert list(results(folder / "out")) == ["b.md.json", "b.txt.json", "c.txt.json"]
+    (folder / "in/sub/b.txt").write_text(LAWS)
+    with pytest.raises(InputError, match="would have the same name"):
+        run("in/b.txt", "in/sub/b.txt", "--out", "other")
+    assert not (folder / "other").exists()
+
+
+def test_a_list_and_a_stream(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listed() -> None:
+        stream = io.TextIOWrapper(io.BytesIO(b"in/sub\nin/b.txt\ngone.txt\n"))
+        monkeypatch.setattr(sys, "stdin", stream)
+
+    listed()
+    assert run("-", "--jsonl") == 7
+    printed, warned = capfd.readouterr()
+    answers = [json.loads(line) for line in printed.splitlines()]
+    named = ["in/sub/c.txt", "in/sub/old.txt", "in/b.txt", "gone.txt"]
+    assert [answer["document_id"] for answer in answers] == named
+    assert [answer.get("error", {}).get("code") for answer in answers] == [
+        None,
+        "UNSUPPORTED_FORMAT",
+        None,
+        "BAD_INPUT",
+    ]
+    assert warned.splitlines()[-1] == (
+        "hushdoc extract: 2 of 4 documents done, 2 failed (1 BAD_INPUT, 1 UNSUPPORTED_FORMAT)."
+    )
+    for expected in (4, 2):  # the second time, what is done is not in the stream
+        listed()
+        assert run("-", "--jsonl", "--out", "out") == 7
+        assert len(capfd.readouterr().out.splitlines()) == expected
+    assert list(results(folder / "out")) == [
+        "failures.jsonl",
+        "in/b.txt.json",
+        "in/sub/c.txt.json",
+    ]
+    listed()
+    assert run("-", "--json") == 7
+    assert [answer["document_id"] for answer in json.loads(capfd.readouterr().out)] == named
+
+
+def test_an_empty_folder_is_said_so(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder / "empty").mkdir()
+    with pytest.raises(InputError, match="The folder 'empty' holds no document"):
+        run("empty", "--out", "out")
+    assert not (folder / "out").exists()
+    assert run("empty", "in/b.txt", "--out", "out") == 7
+    assert "BAD_INPUT: empty: The folder 'empty' holds no document" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["in", "--html", "page.html"],
+        ["in", "--out", "out", "--html", "page.html"],
+        ["in/b.txt", "--html"],
+        ["in", "--out", "out", "--workers", "0"],
+        ["-", "-"],
+    ],
+)
+def test_wrong_usage_is_refused_before_a_result_is_written(folder: Path, wrong: list[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run(*wrong)
+    assert not (folder / "out").exists()
+
+
+def test_a_full_disk_stops_a_run_that_goes_on_later(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, full = atomic_files.write_file, OSError(28, "No space left on device")
+
+    def writing(path: Path, content: bytes) -> None:
+        if path.name == "b.txt.json":
+            raise atomic_files.not_written(path, full) from full
+        write(path, content)
+
+    monkeypatch.setattr(atomic_files, "write_file", writing)
+    with pytest.raises(OutputWriteError, match="Free some space"):
+        run("in", "--out", "out")
+    monkeypatch.undo()
+    os.chdir(folder)
+    assert list(results(folder / "out")) == ["b.md.json"]
+    assert run("in", "--out", "out") == 7
+
+
+INTERRUPTIBLE = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job would ignore it
+from hushdoc.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_an_interrupt_leaves_whole_results_and_is_resumed(
+    folder: Path, capfd: pytest.CaptureFixture[str], workers: str
+) -> None:
+    for number in range(400):
+        (folder / f"in/{number:03}.txt").write_text(f"{number}. {LAWS} " * 20)
+    command = ["extract", "model", "in", "--out", "out", "--policy", "policy.toml"]
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE, *command, "--workers", workers],
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        deadline = time.monotonic() + 200
+        while len(list(folder.glob("out/*.json"))) < 20 and time.monotonic() < deadline:
+            time.sleep(0.002)
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=200)
+    assert (running.returncode, told) == (130, "hushdoc: interrupted.\n")
+    whole = results(folder / "out")
+    assert 20 <= len(whole) < 400
+    assert not list((folder / "out").rglob("*.partial"))
+    for name in whole:
+        assert json.loads((folder / "out" / name).read_text())["coverage"] == 1
+    assert run("in", "--out", "out") == 7
+    after = results(folder / "out")
+    assert len(after) == 404
+    done = len(whole)
+    again = sum(after[name] != whole[name] for name in whole)
+    assert again <= 1  # the one whose line in the journal was not written yet
+    assert f"{403 - done + again} of 404 documents done, {done - again} done before" in (
+        capfd.readouterr().err
+    )
+
+
+def test_redaction_of_a_folder_leaves_nothing_of_what_failed(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run("in", "--out", "left", subcommand="redact") == 7
+    told = capfd.readouterr()
+    assert "A model misses fields." in told.out
+    assert "3 of 4 documents done, 1 failed (1 UNSUPPORTED_FORMAT)" in told.err
+    before = results(folder / "left")
+    assert list(before) == [
+        "b.md.redacted/document.json",
+        "b.txt.redacted/document.json",
+        "failures.jsonl",
+        "sub/c.txt.redacted/document.json",
+    ]
+    text = json.loads((folder / "left/b.txt.redacted/document.json").read_text())["text"]
+    assert "Utah" not in text
+    assert text.startswith("Term. ")
+    (folder / "in/b.txt").write_bytes(b"caf\xe9")
+    (folder / "in/b.md").write_text(LAWS)
+    assert run("in", "--out", "left", subcommand="redact") == 7
+    after = results(folder / "left")
+    assert not (folder / "left/b.txt.redacted").exists()
+    assert "laws" not in (folder / "left/b.md.redacted/document.json").read_text()
+    assert after["sub/c.txt.redacted/document.json"] == before["sub/c.txt.redacted/document.json"]
+
+
+def test_a_redaction_that_was_not_noted_is_made_again(folder: Path) -> None:
+    assert run("in/b.md", "in/b.txt", "--out", "left", subcommand="redact") == 0
+    journal = folder / "left" / JOURNAL
+    journal.write_bytes(journal.read_bytes()[:-9])  # as if the disk had stopped there
+    assert run("in/b.md", "in/b.txt", "--out", "left", subcommand="redact") == 0
+    before = results(folder / "left")
+    assert run("in/b.md", "in/b.txt", "--out", "left", subcommand="redact") == 0
+    assert results(folder / "left") == before
+
+
+def test_foreign_files_are_never_removed(folder: Path) -> None:
+    (folder / "keep.txt").write_text("mine")
+    assert run("in/b.txt", "--out", "out") == 0
+    with (folder / "out" / JOURNAL).open("a") as journal:
+        for files in ({"../keep.txt": "0"}, {"b.txt./../../keep.txt": "0"}, {"../../x": 3}):
+            journal.write(json.dumps({"name": "b.txt", "made_from": "0", "files": files}) + "\n")
+        journal.write("[" * 9999 + "\n")
+    (folder / "in/b.txt").write_text("changed")
+    assert run("in/b.txt", "--out", "out") == 0
+    assert (folder / "keep.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("subcommand", "artifact", "part"),
+    [
+        ("classify", lambda: tiny.sealed_table("classification"), "scores"),
+        ("embed", tiny.sealed_embedding, "items"),
+        ("extract", lambda: tiny.sealed_table("kie"), "coverage"),
+    ],
+)
+def test_every_subcommand_takes_folders(
+    folder: Path, subcommand: str, artifact: Any, part: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "trust.json").write_bytes(tiny.TRUST.to_json())
+    words = [f"word{number}" for number in range(9)]
+    boxes = [(9 * number, 5, 9 * number + 8, 15) for number in range(9)]
+    page = Document.from_words(words, boxes, width=200, height=90, id="page")
+    (folder / "in/page").write_text(json.dumps(page.to_dict()))
+    arguments = ("in/page", "in/sub/old.txt", "--out", "out")
+    for earlier in (0, 1):
+        assert run(*arguments, subcommand=subcommand, model=str(artifact())) == 7
+        answer = json.loads((folder / "out/page.json").read_text())
+        assert answer[part]
+        assert answer["document_id"] == "page"
+        told = capfd.readouterr().err
+        assert (" 1 done before" in told) == earlier
+
+
+NEUTRAL = {
+    *("artifact", "documents", "stdin", "device", "threads", "memory_limit", "workers", "out"),
+    *("reader", "time_limit"),
+    *("password_file", "policy", "trust", "max_epsilon", "max_delta", "unit", "integrity_only"),
+    *("recompute", "adversary", "adjacency", "accept_treatment", "model", "min_version"),
+    *("max_age_days", "revocations", "help", "help_all", "jsonl"),
+}
+"""Options that change no result, only where it comes from and whether it may be made."""
+
+
+@pytest.mark.parametrize("subcommand", ["extract", "classify", "embed", "redact"])
+def test_every_other_option_makes_other_results(
+    subcommand: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parser = dict(build_parser().subcommands())[subcommand]
+    known = {action.dest for action in parser._actions if action.dest != argparse.SUPPRESS}
+    seen: dict[str, Any] = {}
+
+    def answer_each(options: Any, sources: Any, task: Any) -> int:
+        seen.update(task.settings)
+        return 0
+
+    monkeypatch.setattr("hushdoc.commands.batches.answer_each", answer_each)
+    models: dict[str, Any] = {
+        "classify": lambda: tiny.sealed_table("classification"),
+        "embed": tiny.sealed_embedding,
+    }
+    if subcommand in models:
+        (folder / "trust.json").write_bytes(tiny.TRUST.to_json())
+    views = (
+        ["--csv", "--html", "--hocr", "--overlay", "--markdown"] if subcommand == "extract" else []
+    )
+    model = str(models.get(subcommand, lambda: "model")())
+    run("in", "--out", "out", *views, subcommand=subcommand, model=model)
+    assert known - NEUTRAL - {"json"} == seen.keys() - {"json"}
