@@ -38,6 +38,8 @@ def own_documents(folder: Path) -> None:
     page.save(folder / "invoice.pdf")
     clause = "This Agreement is governed by the laws of Ohio."
     (folder / "contract.txt").write_text(f"Invoices are due monthly.\n\n{clause}\n", "utf-8")
+    (folder / "contracts").mkdir()
+    (folder / "contracts/supply.txt").write_text(clause, "utf-8")
     (folder / "letter.txt").write_text("Please deliver the goods we ordered.", "utf-8")
     draw = np.random.default_rng(0)
     words = {"bill": "invoice amount due payment", "order": "deliver quantity goods please"}

@@ -60,7 +60,7 @@ def register(subcommands: Subcommands) -> None:
             nargs="?",
             const=BESIDE,
             metavar=f"OUT{ending}",
-            help=f"{text}; with --out of each, without a name",
+            help=f"{text}; with --out without a name, for each document",
         )
     output.add_argument(
         "--page", type=int, metavar="N", help="page that --overlay draws, from 0 (default: 0)"

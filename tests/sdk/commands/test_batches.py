@@ -110,18 +110,20 @@ def test_other_options_and_other_models_make_other_results(
     folder: Path, seal_model: Callable[[Path], None]
 ) -> None:
     (folder / "in/sub/old.txt").unlink()
+    views = ("--csv", "--html", "--markdown")
     assert run("in", "--out", "out") == 0
-    assert run("in", "--out", "out", "--csv", "--html") == 0
-    names = [f"{name}.{end}" for name in ("b.md", "b.txt", "sub/c.txt") for end in ("csv", "html")]
+    assert run("in", "--out", "out", *views) == 0
+    ends = ("csv", "html", "md")
+    names = [f"{name}.{end}" for name in ("b.md", "b.txt", "sub/c.txt") for end in ends]
     assert list(results(folder / "out")) == names  # those of before are gone
     rows = list(csv.DictReader(io.StringIO((folder / "out/sub/c.txt.csv").read_text())))
     assert {row["document_id"] for row in rows} == {"in/sub/c.txt"}
     before = results(folder / "out")
-    assert run("in", "--out", "out", "--csv", "--html", "--threads", "1") == 0
+    assert run("in", "--out", "out", *views, "--threads", "1") == 0
     assert results(folder / "out") == before
     shutil.rmtree("model")
     seal_model(folder / "model")
-    assert run("in", "--out", "out", "--csv", "--html") == 0
+    assert run("in", "--out", "out", *views) == 0
     after = results(folder / "out")
     assert all(after[name] > before[name] for name in names)
 
