@@ -23,6 +23,7 @@ def file(
     objects: Sequence[bytes] = (),
     shows: str = "",
     password: str | None = None,
+    packed: bool = False,
 ) -> bytes:
     """Returns a PDF file with a page for each content stream.
 
@@ -34,6 +35,7 @@ def file(
         objects: More objects; the first is number 10 + 2 * pages.
         shows: More resources of every page, such as "/XObject << /Im1 12 0 R >>".
         password: Encrypts the file (RC4, 40 bits) for this password.
+        packed: Puts all objects but streams into one stream.
     """
     first = 10
     pages = [first + 2 * number for number in range(len(contents))]
@@ -66,7 +68,7 @@ def file(
             f"<< /Filter /Standard /V 1 /R 2 /O <{owner.hex()}> /U <{user.hex()}> /P -4 >>"
         ).encode()
         trailer = f"/Encrypt 4 0 R /ID [<{file_id.hex()}> <{file_id.hex()}>]"
-    return _assembled(bodies, trailer)
+    return _packed(bodies, trailer, key) if packed else _assembled(bodies, trailer)
 
 
 def image(width: int, height: int, pixels: bytes) -> bytes:
@@ -134,6 +136,39 @@ def _assembled(bodies: dict[int, bytes], trailer: str) -> bytes:
     out += f"trailer\n<< /Size {size} /Root 1 0 R {trailer} >>\n".encode()
     out += f"startxref\n{start}\n%%EOF\n".encode()
     return bytes(out)
+
+
+def _packed(bodies: dict[int, bytes], trailer: str, key: bytes | None) -> bytes:
+    """Returns a file whose objects are in a stream of objects, and its table in a stream too."""
+    inside = {
+        number: body
+        for number, body in sorted(bodies.items())
+        if not body.endswith(b"endstream") and b"/Standard" not in body
+    }
+    holder, table = max(bodies) + 1, max(bodies) + 2
+    heads, content = [], b""
+    for number, body in inside.items():
+        heads.append(f"{number} {len(content)}")
+        content += body + b" "
+    first = " ".join(heads).encode() + b" "
+    stream = first + content if key is None else _rc4(_object_key(key, holder), first + content)
+    head = f"<< /Type /ObjStm /N {len(inside)} /First {len(first)} /Length {len(stream)} >>"
+    outside = {number: body for number, body in bodies.items() if number not in inside}
+    outside[holder] = head.encode() + b"\nstream\n" + stream + b"\nendstream"
+    out = bytearray(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
+    rows = {0: (0, 0, 65535)} | {number: (2, holder, index) for index, number in enumerate(inside)}
+    for number, body in sorted(outside.items()):
+        rows[number] = (1, len(out), 0)
+        out += f"{number} 0 obj\n".encode() + body + b"\nendobj\n"
+    start = len(out)
+    rows[table] = (1, start, 0)
+    cells = b"".join(
+        kind.to_bytes(1, "big") + where.to_bytes(4, "big") + last.to_bytes(2, "big")
+        for kind, where, last in (rows.get(number, (0, 0, 0)) for number in range(table + 1))
+    )
+    head = f"<< /Type /XRef /Size {table + 1} /W [1 4 2] /Root 1 0 R {trailer}"
+    out += f"{table} 0 obj\n{head} /Length {len(cells)} >>\nstream\n".encode() + cells
+    return bytes(out + f"\nendstream\nendobj\nstartxref\n{start}\n%%EOF\n".encode())
 
 
 def _owner(password: bytes) -> bytes:

@@ -17,6 +17,7 @@ from hushdoc import arguments
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import EncryptedDocumentError, HushdocError, UnsupportedFormatError, needs_extra
 from hushdoc.reading.drafting import too_many_pages
+from hushdoc.reading.pdf_forms import require_bounded
 from hushdoc.reading.pdf_text import TextPage, text_page
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def _opened(content: bytes, id: str, password: str | None) -> Iterator[Any]:
             file = pypdfium2.PdfDocument(content, password=password)
             # The content of form fields is drawn, and read, only with this.
             if file.get_formtype() != pypdfium2.raw.FORMTYPE_NONE:
+                require_bounded(file, id)
                 file.init_forms()
         except (pypdfium2.PdfiumError, OSError, ValueError) as error:
             raise _not_opened(content, id, error, password) from error

@@ -1,0 +1,139 @@
+"""Trees of form fields that PDFium would walk for hours are refused before it does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import hushdoc_pdf_files as pdfs
+import pytest
+
+from hushdoc.errors import LimitExceededError
+from hushdoc.reading import open_document, pdf, pdf_forms
+from hushdoc.reading.pdf_forms import MAX_FIELDS
+
+FIRST = 12
+"""Number of the first object of a file with one page."""
+
+WIDGET = "/FT /Tx /V (value) /Subtype /Widget /Rect [0 0 90 20]"
+
+
+def fields(*bodies: str, listed: str = f"{FIRST} 0 R", **options: object) -> bytes:
+    """Returns a file with these objects, and these of them as the fields of its form."""
+    return pdfs.file(
+        [pdfs.shown("Total")],
+        objects=[f"<< {body} >>".encode() for body in bodies],
+        catalog=f"/AcroForm << /Fields [{listed}] >>",
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def kids(*numbers: int) -> str:
+    return f"/Kids [{' '.join(f'{FIRST + number} 0 R' for number in numbers)}]"
+
+
+SHARED = [f"/T (a) {kids(number + 1, number + 1)}" for number in range(30)] + [f"/T (a) {WIDGET}"]
+CIRCLE = [f"/T (a) {kids(1, 1, 1)}", f"/T (b) {kids(0, 0, 0)}"]
+MIXED = [f"/T (a) {kids(1, 0, 1)}", f"/T (b) /Kids [<< /T (c) {kids(0, 0)} >> {FIRST} 0 R]"]
+
+
+def chain(number: int) -> bytes:
+    """Returns a file with fields whose names have so many parts."""
+    parents = [f"/T (a) /Parent {FIRST + place + 1} 0 R" for place in range(number)]
+    own = [f"/T (f{place}) {WIDGET} /Parent {FIRST} 0 R" for place in range(number)]
+    listed = " ".join(f"{FIRST + number + place} 0 R" for place in range(number))
+    return fields(*parents, *own, listed=listed)
+
+
+ENDLESS = {
+    "shared": fields(*SHARED),
+    "circle": fields(*CIRCLE),
+    "mixed": fields(*MIXED),
+    "encrypted": fields(*CIRCLE, password=""),
+    "packed": fields(*CIRCLE, packed=True),
+    "encrypted and packed": fields(*CIRCLE, packed=True, password=""),
+    "on a page": fields(
+        *CIRCLE,
+        f"/T (c) {WIDGET}",
+        f"/T (w) /Subtype /Widget /Rect [0 0 9 9] {kids(0, 0)}",
+        listed=f"{FIRST + 2} 0 R",
+        extra=f"/Annots [{FIRST + 3} 0 R]",
+    ),
+}
+
+DIRECTLY = """
+import sys, resource, pypdfium2
+resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
+file = pypdfium2.PdfDocument(sys.stdin.buffer.read())
+file.init_forms()
+file.get_page(0)
+"""
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_fields_that_share_or_circle_are_refused(name: str) -> None:
+    with pytest.raises(LimitExceededError, match="fields that are shared, or circle") as told:
+        open_document(ENDLESS[name])
+    assert told.value.code == "LIMIT_EXCEEDED"
+    assert "'document'" in str(told.value)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
+@pytest.mark.parametrize("name", ["encrypted and packed", "on a page"])
+def test_pdfium_alone_never_returns(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DIRECTLY],
+        input=ENDLESS[name],
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert len(ENDLESS[name]) < 2500
+    assert done.returncode < 0  # ended for its time
+
+
+def test_too_long_chains_of_parents_are_refused() -> None:
+    assert open_document(chain(300)).num_words == 1
+    with pytest.raises(LimitExceededError, match="parents above them"):
+        open_document(chain(3000))
+
+
+def test_too_many_fields_are_refused() -> None:
+    listed = " ".join([f"{FIRST} 0 R"] * (MAX_FIELDS + 1))
+    with pytest.raises(LimitExceededError, match=f"more than {MAX_FIELDS} fields"):
+        open_document(fields(f"/T (a) {WIDGET}", listed=listed))
+
+
+@pytest.mark.parametrize("password", [None, ""])
+@pytest.mark.parametrize("packed", [False, True])
+def test_forms_that_end_are_read(password: str | None, packed: bool) -> None:
+    bodies = [
+        f"/T (self) {kids(0, 1)}",
+        f"/T (twice \\(1\\)) /Parent {FIRST} 0 R {kids(2, 3, 2)}",
+        f"/T (one) {WIDGET} /Parent {FIRST + 1} 0 R",
+        f"/T <FEFF00E9> {WIDGET} /Parent {FIRST + 2} 0 R",
+        f"/T (circle) {kids(5)}",
+        f"/T (once) {kids(4)}",
+        f"/T (parent) {WIDGET} /Parent {FIRST + 6} 0 R",
+        "",
+    ]
+    listed = " ".join(f"{FIRST + number} 0 R" for number in (0, 1, 2, 4, 6, 7, 99))
+    content = fields(*bodies, listed=listed, password=password, packed=packed)
+    document = open_document(content)
+    assert [word.text for word in document.pages[0].words] == ["Total"]
+
+
+def test_the_look_takes_time_in_proportion_to_the_file() -> None:
+    def seconds(number: int) -> float:
+        bodies = [f"/T (f{place}) {WIDGET}" for place in range(number)]
+        content = fields(*bodies, listed=" ".join(f"{FIRST + n} 0 R" for n in range(number)))
+        with pdf._opened(content, "a", None) as file:
+            took = []
+            for _ in range(3):
+                began = time.process_time()
+                pdf_forms.require_bounded(file, "a")
+                took.append(time.process_time() - began)
+        return min(took)
+
+    assert seconds(4000) < 16 * seconds(500)
