@@ -8,6 +8,7 @@ from typing import Any
 
 import hushdoc_builders as build
 import hushdoc_tiny as tiny
+import hushdoc_tiny_models as tiny_models
 import pytest
 
 from hushdoc.artifact.artifact import read_unverified
@@ -20,7 +21,7 @@ from hushdoc_training.audited_claims import AuditedRun
 
 def exported(folder: Path, change: Any) -> Path:
     """Exports a checkpoint whose claim was changed after training."""
-    tiny.save_checkpoint(folder / "checkpoint")
+    tiny_models.save_checkpoint(folder / "checkpoint")
     path = folder / "checkpoint" / "claim.json"
     claim = change(Claim.from_json(path.read_bytes()))
     path.write_text(json.dumps(claim.to_dict()))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import hushdoc_tiny as tiny
+import hushdoc_tiny_models as tiny_models
 import numpy as np
 import pytest
 from hushdoc_calibration import calibration_step
@@ -200,7 +201,7 @@ def test_calibration_error_of_known_answers() -> None:
 
 def test_classifiers_get_a_temperature(tmp_path: Path) -> None:
     raw = replace(RELEASE, version=1)
-    source = tiny.export_classifier(tmp_path / "raw", "text", raw, overlap=0)
+    source = tiny_models.export_classifier(tmp_path / "raw", "text", raw, overlap=0)
     model = ClassificationModel.load(source, policy=tiny.policy())
     random = np.random.default_rng(9)
     known = []
@@ -249,8 +250,8 @@ def test_the_command_calibrates_on_invented_documents(
     monkeypatch.setattr(calibration.artifacts, "NUM_INVENTED", 6)
     monkeypatch.chdir(tmp_path)
     labels = LabelSet(fields=("date", "total"))
-    model = tiny.model("layoutlm", labels=labels)
-    tiny.save_checkpoint(tmp_path / "run", labels=labels, classifier=model)
+    model = tiny_models.model("layoutlm", labels=labels)
+    tiny_models.save_checkpoint(tmp_path / "run", labels=labels, classifier=model)
     flags = ("--calibrate", "--threshold", "0.2", "--variant", "int8", "--max-f1-loss", "100")
     assert tiny.export_command(tmp_path, "run", "--out", "made", *flags) == 0
     opened = open_artifact(tmp_path / "made", tiny.policy())

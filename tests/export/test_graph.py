@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import hushdoc_tiny as tiny
+import hushdoc_tiny_models as tiny_models
 import numpy as np
 import onnx
 import pytest
@@ -19,12 +19,12 @@ NOTES = {"hushdoc.certificate_id": "ab" * 16, "hushdoc.summary": "dp"}
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return tiny.model("layoutlm")
+    return tiny_models.model("layoutlm")
 
 
 @pytest.fixture(scope="module")
 def content(model: Any) -> bytes:
-    return graph.serialize(tiny.traceable(model).traced(), notes=NOTES)
+    return graph.serialize(tiny_models.traceable(model).traced(), notes=NOTES)
 
 
 def messages(message: Any) -> list[Any]:
@@ -70,7 +70,7 @@ def test_weights_stand_inside(content: bytes) -> None:
 def test_the_same_model_gives_the_same_bytes_and_nothing_is_printed(
     model: Any, content: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    again = graph.serialize(tiny.traceable(model).traced(), notes=NOTES)
+    again = graph.serialize(tiny_models.traceable(model).traced(), notes=NOTES)
     assert again == content
     assert capfd.readouterr() == ("", "")
 
@@ -126,11 +126,11 @@ def test_a_model_that_cannot_be_traced_is_a_checkpoint_error() -> None:
             return bbox
 
     with pytest.raises(CheckpointError, match="can't be exported"):
-        tiny.traceable(Untraceable()).traced()
+        tiny_models.traceable(Untraceable()).traced()
 
 
 def test_weights_that_no_file_can_hold_are_refused() -> None:
     model = torch.nn.Embedding(1, 1, device="meta")
     model.weight = torch.nn.Parameter(torch.empty(2**20, 600, device="meta"))
     with pytest.raises(LimitExceededError, match="one ONNX file holds at most"):
-        tiny.traceable(model).traced()
+        tiny_models.traceable(model).traced()

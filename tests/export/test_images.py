@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import hushdoc_tiny as tiny
+import hushdoc_tiny_models as tiny_models
 import numpy as np
 import pytest
 
@@ -48,12 +49,12 @@ def test_the_artifact_says_how_a_page_becomes_pixels() -> None:
 
 
 def test_pixels_are_invented_in_the_range_of_the_model() -> None:
-    pixels = tiny.traceable(None, tiny.image_preprocessing()).probes[0]["pixel_values"]
+    pixels = tiny_models.traceable(None, tiny.image_preprocessing()).probes[0]["pixel_values"]
     assert (pixels.shape, pixels.dtype) == ((2, 3, 32, 32), np.float32)
     assert -1 <= pixels.min() < -0.9
     assert 0.9 < pixels.max() <= 1
     assert not np.array_equal(pixels[0], pixels[1])
-    assert "pixel_values" not in tiny.traceable(None).probes[0]
+    assert "pixel_values" not in tiny_models.traceable(None).probes[0]
 
 
 def test_documents_are_drawn_for_those_that_look_at_them_and_no_longer() -> None:
@@ -78,7 +79,7 @@ def test_int8_keeps_the_convolution_in_floats_and_answers_alike() -> None:
     rounded = quantize.int8(proto, per_channel=True)
     assert "Conv" in {node.op_type for node in rounded.graph.node}
     assert not [node for node in rounded.graph.node if "ConvInteger" in node.op_type]
-    probe = tiny.traceable(None, tiny.image_preprocessing()).probes[3]
+    probe = tiny_models.traceable(None, tiny.image_preprocessing()).probes[3]
     tokens = probe["attention_mask"].astype(bool)
     answered, expected = (
         session.run(probe)[0][tokens].argmax(axis=-1)
@@ -127,13 +128,13 @@ def test_scores_are_calibrated_on_drawn_pages(
 
 def test_a_checkpoint_whose_images_its_model_cant_read_is_refused(tmp_path: Path) -> None:
     settings = tiny.image_preprocessing()
-    tiny.save_checkpoint(tmp_path / "words", "layoutlm", settings=settings)
+    tiny_models.save_checkpoint(tmp_path / "words", "layoutlm", settings=settings)
     with pytest.raises(CheckpointError, match="'layoutlm' model reads no images"):
         export(tmp_path / "words", tmp_path / "artifact", tiny.release())
     assert settings.image is not None
     large = replace(settings, image=replace(settings.image, height=64, width=64))
-    tiny.save_checkpoint(
-        tmp_path / "large", "layoutlmv3", classifier=tiny.image_model(), settings=large
+    tiny_models.save_checkpoint(
+        tmp_path / "large", "layoutlmv3", classifier=tiny_models.image_model(), settings=large
     )
     with pytest.raises(CheckpointError, match="64 x 64 pixels and the model reads 32 x 32"):
         export(tmp_path / "large", tmp_path / "artifact", tiny.release())

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import hushdoc_tiny as tiny
+import hushdoc_tiny_models as tiny_models
 import pytest
 from hushdoc_processes import in_python
 
@@ -164,7 +165,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_claim_that_its_transcript_contradicts_is_never_signed(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
-    tiny.save_checkpoint(folder)
+    tiny_models.save_checkpoint(folder)
     claim = json.loads((folder / "claim.json").read_text())
     claim["guarantees"][0]["epsilon"] = 0.5
     (folder / "claim.json").write_text(json.dumps(claim))
@@ -179,15 +180,17 @@ def names_below(folder: Path, root: Path) -> list[str]:
 
 
 def test_a_model_with_other_labels_is_refused(tmp_path: Path) -> None:
-    classifier = tiny.model("layoutlm", labels=LabelSet(fields=("a",)))
-    tiny.save_checkpoint(tmp_path / "checkpoint", classifier=classifier)
+    classifier = tiny_models.model("layoutlm", labels=LabelSet(fields=("a",)))
+    tiny_models.save_checkpoint(tmp_path / "checkpoint", classifier=classifier)
     with pytest.raises(LabelMismatchError, match="answers 3 tags .* 3 fields needs 7"):
         export(tmp_path / "checkpoint", tmp_path / "artifact", tiny.release())
     assert not (tmp_path / "artifact").exists()
 
 
 def test_windows_that_the_model_cannot_hold_are_refused(tmp_path: Path) -> None:
-    tiny.save_checkpoint(tmp_path / "checkpoint", settings=tiny.preprocessing(max_tokens=128))
+    tiny_models.save_checkpoint(
+        tmp_path / "checkpoint", settings=tiny.preprocessing(max_tokens=128)
+    )
     with pytest.raises(CheckpointError, match="128"):
         export(tmp_path / "checkpoint", tmp_path / "artifact", tiny.release())
     assert not (tmp_path / "artifact").exists()

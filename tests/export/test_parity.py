@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import hushdoc_tiny as tiny
+import hushdoc_tiny_models as tiny_models
 import numpy as np
 import pytest
 import torch
@@ -18,7 +19,7 @@ SHAPES = [[2, 12], [1, 3], [5, 2], [3, 33], [1, 64]]
 
 
 def test_a_real_graph_keeps_its_models_answers() -> None:
-    traceable = tiny.traceable(tiny.model("layoutlm"))
+    traceable = tiny_models.traceable(tiny_models.model("layoutlm"))
     session = Session(graph.serialize(traceable.traced(), notes={}))
     result = parity.compare(traceable, session)
     assert result["shapes"] == SHAPES
@@ -64,7 +65,7 @@ def answers(change: Any) -> Stub:
 
 
 def compare(session: Any) -> dict[str, Any]:
-    return parity.compare(tiny.traceable(logits), session)
+    return parity.compare(tiny_models.traceable(logits), session)
 
 
 def test_the_same_answers_agree() -> None:
@@ -87,7 +88,7 @@ def test_a_difference_is_relative_to_large_answers() -> None:
         return 1e4 * logits(**inputs)
 
     slightly = answers(lambda found, inputs: 1e4 * found * (1 + 5e-5))
-    assert 0 < parity.compare(tiny.traceable(many), slightly)["maxDifference"] <= 5.1e-5
+    assert 0 < parity.compare(tiny_models.traceable(many), slightly)["maxDifference"] <= 5.1e-5
 
 
 def test_another_label_counts_unless_the_margin_is_rounding() -> None:
@@ -101,11 +102,11 @@ def test_another_label_counts_unless_the_margin_is_rounding() -> None:
         """Answers with the other label, by moving each logit no more than the tolerance."""
         return Stub(lambda inputs: model(**tensors(inputs)).numpy() + np.float32([9e-5, -9e-5]))
 
-    assert parity.compare(tiny.traceable(close), swapped(close))["argmaxAgreement"] == 1.0
-    measured = parity.compare(tiny.traceable(close), swapped(close), tolerance=None)
+    assert parity.compare(tiny_models.traceable(close), swapped(close))["argmaxAgreement"] == 1.0
+    measured = parity.compare(tiny_models.traceable(close), swapped(close), tolerance=None)
     assert measured["argmaxAgreement"] == 0.0
     with pytest.raises(ParityError, match="choose another label"):
-        parity.compare(tiny.traceable(clear), swapped(clear))
+        parity.compare(tiny_models.traceable(clear), swapped(clear))
 
 
 def test_not_a_number_is_a_difference() -> None:
@@ -127,7 +128,7 @@ def test_what_stands_on_padding_does_not_count() -> None:
 
 
 def test_a_window_longer_than_the_models_positions_is_a_checkpoint_error() -> None:
-    traceable = tiny.traceable(tiny.model("layoutlm", positions=40))
+    traceable = tiny_models.traceable(tiny_models.model("layoutlm", positions=40))
     session = Stub(lambda inputs: traceable.answer(inputs))
     with pytest.raises(CheckpointError, match=r"\[1, 64\].*declare what the model can read"):
         parity.compare(traceable, session)
@@ -135,7 +136,7 @@ def test_a_window_longer_than_the_models_positions_is_a_checkpoint_error() -> No
 
 def test_probes_are_sound() -> None:
     settings = tiny.preprocessing()
-    for probe in tiny.traceable(None).probes:
+    for probe in tiny_models.traceable(None).probes:
         ids, boxes, mask = (probe[name] for name in ("input_ids", "bbox", "attention_mask"))
         assert (boxes[..., 0] <= boxes[..., 2]).all()
         assert (boxes[..., 1] <= boxes[..., 3]).all()
@@ -144,4 +145,4 @@ def test_probes_are_sound() -> None:
         assert (ids[:, 0] == settings.cls_id).all()
         assert (ids[mask == 0] == settings.pad_id).all()
     assert mask.min() == 1
-    assert tiny.traceable(None).probes[0]["attention_mask"].min() == 0
+    assert tiny_models.traceable(None).probes[0]["attention_mask"].min() == 0

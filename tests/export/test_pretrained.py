@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from hushdoc_tiny import SMALL
+from hushdoc_tiny_models import SMALL
 from PIL import Image
 
 import hushdoc

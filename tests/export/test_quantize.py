@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import hushdoc_tiny as tiny
+import hushdoc_tiny_models as tiny_models
 import numpy as np
 import onnx
 import pytest
@@ -18,11 +18,13 @@ NOTES = {"hushdoc.certificate_id": "ab" * 16}
 
 @pytest.fixture(scope="module", params=["layoutlm", "layoutlmv3", "lilt"])
 def proto(request: pytest.FixtureRequest) -> Any:
-    return quantize.optimized(tiny.traceable(tiny.model(request.param)).traced(), "basic")
+    return quantize.optimized(
+        tiny_models.traceable(tiny_models.model(request.param)).traced(), "basic"
+    )
 
 
 def answers(proto: Any) -> np.ndarray:
-    probe = tiny.traceable(None).probes[3]
+    probe = tiny_models.traceable(None).probes[3]
     logits = Session(graph.serialize(proto, notes=NOTES)).run(probe)[0]
     return logits[probe["attention_mask"].astype(bool)]
 

@@ -52,4 +52,6 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize("package", ELSEWHERE)
 def test_every_module_is_imported_without_what_posix_alone_has(package: str) -> None:
+    if package == "hushdoc_export":
+        pytest.importorskip("torch")
     assert int(in_python(IMPORT_ALL, package, *ELSEWHERE[package].split()).stdout) > 10

@@ -118,7 +118,8 @@ def _sorted_keys(
         templates.write_hashes(rows, hashes, groups, features, scheme), keys, strict=True
     ):
         templates.rows_of(line, scheme)
-        np.left_shift(line, dtype.type(item_bits), out=own)
+        # Without dtype, numpy 1 would shift in the 32 bits of the line.
+        np.left_shift(line, dtype.type(item_bits), out=own, dtype=dtype)
         own[: len(hashes)] |= items
     missing = templates.clear(keys, features, lengths, groups)
     found = keys.reshape(-1)

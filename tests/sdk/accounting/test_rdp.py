@@ -14,7 +14,6 @@ from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
 from hushdoc_builders import run_of, sampled
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from opacus.accountants.analysis import rdp as opacus_rdp
 
 from hushdoc.accounting import pld, rdp
 from hushdoc.accounting.mechanism import (
@@ -42,6 +41,7 @@ def theirs(*, rate: float, noise: float, steps: int) -> dp_accounting.DpEvent:
 
 @lru_cache
 def opacus_step(rate: float, noise: float) -> np.ndarray:
+    opacus_rdp = pytest.importorskip("opacus.accountants.analysis.rdp")
     found = opacus_rdp.compute_rdp(q=rate, noise_multiplier=noise, steps=1, orders=OPACUS_ORDERS)
     return np.asarray(found)
 
@@ -59,6 +59,7 @@ GRID = [
 def test_it_is_opacus_with_the_same_orders(
     rate: float, noise: float, steps: int, delta: float
 ) -> None:
+    opacus_rdp = pytest.importorskip("opacus.accountants.analysis.rdp")
     spent = steps * opacus_step(rate, noise)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

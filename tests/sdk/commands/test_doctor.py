@@ -69,7 +69,7 @@ def test_a_sound_machine_is_healthy() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["healthy"] is True
     found = checks(done)
-    assert found["extra export"]["state"] == "fine"
+    assert found["extra cpu"]["state"] == "fine"
     assert "cpu" in found["devices"]["found"]
     assert found["telemetry"]["found"] == "off, by ORT_DISABLE_TELEMETRY=1"
     assert found["cores"]["found"].startswith(f"{len(os.sched_getaffinity(0))} of ")
@@ -98,7 +98,7 @@ def test_two_builds_over_one_another_are_found_and_explained(tmp_path: Path) -> 
 def test_a_host_that_imported_it_first_is_found_and_explained() -> None:
     before = (
         "import os\nos.environ['ORT_DISABLE_TELEMETRY'] = '1'\nimport onnxruntime\n"
-        "del os.environ['ORT_DISABLE_TELEMETRY']"
+        "onnxruntime.__version__ = '1.31.1'\ndel os.environ['ORT_DISABLE_TELEMETRY']"
     )
     done = doctor("--json", before=before)
     assert done.returncode == 6
@@ -217,6 +217,7 @@ def test_a_program_that_does_not_run_is_wrong(tmp_path: Path) -> None:
 
 def test_advice_names_extras_that_bring_what_is_missing() -> None:
     """Every package that is looked for is one that its extra demands."""
+    pytest.importorskip("pycrfsuite")  # only what is installed tells which modules it brings
     path = Path(__file__).parents[3] / "pyproject.toml"
     extras = tomllib.loads(path.read_text())["project"]["optional-dependencies"]
     distributions = metadata.packages_distributions()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageFile
+from PIL import Image, ImageFile, TiffImagePlugin
 
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
@@ -114,9 +114,10 @@ def test_sizes_are_known_without_decoding(form: str, monkeypatch: pytest.MonkeyP
 def test_a_tiff_file_has_a_page_for_each_image_but_thumbnails(tmp_path: Path) -> None:
     path = tmp_path / "scan.tif"
     second = marked(size=(40, 20)).rotate(180)
-    thumbnail = marked(size=(8, 8))
-    thumbnail.encoderinfo = {"tiffinfo": {254: 1}}  # type: ignore[attr-defined]
-    marked().save(path, save_all=True, append_images=[thumbnail, second])
+    with TiffImagePlugin.AppendingTiffWriter(path, True) as file:
+        for image, subfile_type in ((marked(), 0), (marked(size=(8, 8)), 1), (second, 0)):
+            image.save(file, "TIFF", tiffinfo={254: subfile_type})
+            file.newFrame()
     document = open_document(path, ocr=Corner())
     assert [(page.width, page.frame) for page in document.pages] == [(64, 0), (40, 2)]
     assert [page.words[0].text for page in document.pages] == ["north-west", "south-east"]

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from hushdoc.document.document import Document
 from hushdoc.document.page import Word
 from hushdoc.reading import in_reading_order, reading_order, with_segments
-from hushdoc_training import invented
 
 
 def laid_out(rows: Sequence[Sequence[tuple[str, float, float]]], *, slope: float = 0) -> Document:
@@ -128,6 +127,7 @@ def test_lines_from_right_to_left_are_read_from_the_right() -> None:
 
 def test_invented_pages_have_the_lines_that_they_were_drawn_with() -> None:
     """Words that the generator drew in one line are in one line; few others join them."""
+    invented = pytest.importorskip("hushdoc_training.invented")
     together = found = shared = 0
     for index in range(20):
         drawn = invented.document(seed=5, index=index).document

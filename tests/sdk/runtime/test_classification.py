@@ -13,7 +13,7 @@ import pytest
 import torch
 import transformers
 from hushdoc_documents import document, page
-from hushdoc_tiny import SMALL
+from hushdoc_tiny_models import SMALL
 from PIL import Image
 
 from hushdoc.document.document import Document

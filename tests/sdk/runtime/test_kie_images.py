@@ -23,7 +23,6 @@ from hushdoc.errors import ArtifactError, InputError
 from hushdoc.runtime import extraction, images, kie
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
-from hushdoc_training import invented
 
 WORDS = ["Total", "12.50", "EUR", "from", "acme", "on", "2026-11-21"]
 
@@ -78,7 +77,8 @@ def expected(asked: Page) -> list[Any]:
         small = opened.convert("RGB").resize((32, 32), Image.Resampling.BILINEAR)
     pixels = (np.asarray(small, dtype=np.float32) / 255 - 0.5) / 0.5
     shown = [pixels.transpose(2, 0, 1)]
-    return tiny.fields_by_torch(tiny.image_model(), asked, pixel_values=shown)
+    tiny_models = pytest.importorskip("hushdoc_tiny_models")
+    return tiny_models.fields_by_torch(tiny_models.image_model(), asked, pixel_values=shown)
 
 
 def test_images_in_memory_answer_like_images_in_files(
@@ -195,6 +195,7 @@ def test_contract_and_graph_must_tell_of_the_same_images(tmp_path: Path) -> None
 def test_the_command_reads_the_image_of_a_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    invented = pytest.importorskip("hushdoc_training.invented")
     config = invented.InventedConfig(document_types=("receipt",), labels="fields")
     invented.image(seed=5, index=1, config=config).save(tmp_path / "scan.png")
     blank = Document.from_words(["total"], [(1, 1, 9, 9)], width=20, height=20, id="blank")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hushdoc_graphs
 import hushdoc_tiny as tiny
 import numpy as np
-import onnx
 import pytest
 from hushdoc_documents import document
 from hushdoc_processes import in_python
@@ -31,17 +31,8 @@ def test_models_answer_alike_and_keep_no_file_open() -> None:
 
 def graph(bias: float, *, size: int = 1) -> bytes:
     """Returns x plus a weight."""
-    helper = onnx.helper
-    weight = onnx.numpy_helper.from_array(np.full(size, bias, np.float32), "w")
-    made = helper.make_graph(
-        [helper.make_node("Add", ["x", "w"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [size])],
-        [weight],
-    )
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    return model.SerializeToString()
+    add = hushdoc_graphs.node("Add", ["x", "w"], "y")
+    return hushdoc_graphs.model([add], {"x": [1]}, {"y": [size]}, {"w": np.full(size, bias)})
 
 
 def test_the_runtime_opens_the_held_file_and_not_its_name(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import hushdoc_graphs
 import numpy as np
-import onnx
 import pytest
 from hushdoc_processes import in_python
 
@@ -21,24 +21,18 @@ from hushdoc.runtime.session import Runtime, Session
 
 def graph(size: int = 8, *, weight_rows: int = 1) -> bytes:
     """Returns x @ x @ x plus a weight, with free rows, and a note in its metadata."""
-    helper = onnx.helper
-    weight = onnx.numpy_helper.from_array(np.ones((weight_rows, 1), np.float32), "w")
-    nodes = [
-        helper.make_node("MatMul", ["x", "x"], ["a"]),
-        helper.make_node("MatMul", ["a", "x"], ["b"]),
-        helper.make_node("ReduceSum", ["w"], ["s"], keepdims=0),
-        helper.make_node("Add", ["b", "s"], ["y"]),
-    ]
-    made = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", "n"])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", "n"])],
-        [weight],
+    return hushdoc_graphs.model(
+        [
+            hushdoc_graphs.node("MatMul", ["x", "x"], "a"),
+            hushdoc_graphs.node("MatMul", ["a", "x"], "b"),
+            hushdoc_graphs.node("ReduceSum", ["w"], "s", keepdims=0),
+            hushdoc_graphs.node("Add", ["b", "s"], "y"),
+        ],
+        {"x": ["n", "n"]},
+        {"y": ["n", "n"]},
+        {"w": np.ones((weight_rows, 1))},
+        {"hushdoc.certificate_id": "ab" * 16},
     )
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    helper.set_model_props(model, {"hushdoc.certificate_id": "ab" * 16})
-    return model.SerializeToString()
 
 
 def square(size: int) -> dict[str, np.ndarray]:
@@ -177,6 +171,7 @@ from hushdoc.system import telemetry
 # The import itself happens with telemetry off: a test must not send any.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 import onnxruntime
+onnxruntime.__version__ = "1.31.1"
 {after}
 from hushdoc.errors import HushdocError
 from hushdoc.runtime import session
@@ -249,21 +244,13 @@ def test_both_builds_at_once_are_refused(tmp_path: Path) -> None:
 
 def chain(count: int) -> bytes:
     """Returns a chain of products with weights of 400 kB, as networks have them."""
-    helper = onnx.helper
-    weight = np.ones((316, 316), np.float32)
-    weights = [onnx.numpy_helper.from_array(weight * index, f"w{index}") for index in range(count)]
-    nodes = [
-        helper.make_node("MatMul", [f"x{index}", f"w{index}"], [f"x{index + 1}"])
+    products = [
+        hushdoc_graphs.node("MatMul", [f"x{index}", f"w{index}"], f"x{index + 1}")
         for index in range(count)
     ]
-    ports = [
-        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 316])
-        for name in ("x0", f"x{count}")
-    ]
-    made = helper.make_graph(nodes, "g", ports[:1], ports[1:], weights)
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    content: bytes = model.SerializeToString()
-    return content
+    weights = {f"w{index}": np.full((316, 316), float(index)) for index in range(count)}
+    shape = ("n", 316)
+    return hushdoc_graphs.model(products, {"x0": shape}, {f"x{count}": shape}, weights)
 
 
 def test_what_parsing_needed_is_given_back(tmp_path: Path) -> None:

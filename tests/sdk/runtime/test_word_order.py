@@ -170,10 +170,13 @@ def test_an_unknown_order_is_refused(tmp_path: Path) -> None:
 
 
 def test_layout_classifiers_sort_too(tmp_path: Path) -> None:
+    tiny_models = pytest.importorskip("hushdoc_tiny_models")
     models = {}
     for order in ("given", "reading"):
         settings = {"overlap": 0, "word_order": order}
-        folder = tiny.export_classifier(tmp_path / order, "layout", tiny.release(), **settings)
+        folder = tiny_models.export_classifier(
+            tmp_path / order, "layout", tiny.release(), **settings
+        )
         models[order] = ClassificationModel.load(folder, policy=tiny.policy())
     source = Source(reader="pdf")
     asked, (moved, _) = replace(rows(), source=source), scrambled(rows())
@@ -184,7 +187,8 @@ def test_layout_classifiers_sort_too(tmp_path: Path) -> None:
 
 
 def test_embeddings_sort_too(tmp_path: Path) -> None:
-    folder = tiny.export_encoder(tmp_path / "artifact", overlap=0, word_order="reading")
+    tiny_models = pytest.importorskip("hushdoc_tiny_models")
+    folder = tiny_models.export_encoder(tmp_path / "artifact", overlap=0, word_order="reading")
     model = EmbeddingModel.load(folder, policy=tiny.policy())
     moved, _ = scrambled(rows())
     source = Source(reader="hocr")

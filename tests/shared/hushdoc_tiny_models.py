@@ -1,0 +1,214 @@
+"""Tiny models with random weights, and their exports; needs what trains and exports.
+
+`python tests/shared/hushdoc_tiny_models.py DIR` writes the artifacts of `hushdoc_tiny`, for tests
+in an installation that can't export, with HUSHDOC_TEST_ARTIFACTS=DIR.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import hushdoc_tiny as tiny
+import numpy as np
+import torch
+import transformers
+from hushdoc_tiny import CLASSES, LABELS, claim, preprocessing, release, tokenizer_json
+from tokenizers import Tokenizer
+
+from hushdoc.document.page import Page
+from hushdoc.labels import LabelSet, spans_from_tags
+from hushdoc.runtime.decoding import viterbi
+from hushdoc.runtime.encoding import Encoder, Preprocessing
+from hushdoc.runtime.images import ImagePreprocessing
+from hushdoc_export import kie, probes
+from hushdoc_export.classification import export_image_classifier, export_text_classifier
+from hushdoc_export.embedding import export_embedding
+from hushdoc_export.release import Release
+from hushdoc_training import checkpoint
+from hushdoc_training.models.layout import TokenClassifier
+
+_SIZES = {
+    "hidden_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 40,
+    "max_2d_position_embeddings": 1024,
+    "pad_token_id": 0,
+}
+
+
+SMALL = {
+    "hidden_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 40,
+    "max_position_embeddings": 70,
+    "initializer_range": 0.5,
+    "vocab_size": 90,
+    "num_labels": len(CLASSES),
+}
+"""The sizes of a transformer that is exported in a moment."""
+
+
+def model(
+    architecture: str, *, labels: LabelSet = LABELS, positions: int = 70, **change: Any
+) -> TokenClassifier:
+    """Returns a random model whose answers differ clearly from word to word."""
+    torch.manual_seed(3)
+    sizes = {
+        **_SIZES,
+        "vocab_size": Tokenizer.from_str(tokenizer_json()).get_vocab_size(),
+        "num_labels": len(labels.tags),
+        "max_position_embeddings": positions,
+        "initializer_range": 0.3,
+        **change,
+    }
+    if architecture == "layoutlm":
+        config = transformers.LayoutLMConfig(**sizes)
+        inner = transformers.LayoutLMForTokenClassification(config)
+    elif architecture == "lilt":
+        inner = transformers.LiltForTokenClassification(transformers.LiltConfig(**sizes))
+    else:
+        config = transformers.LayoutLMv3Config(coordinate_size=8, shape_size=8, **sizes)
+        inner = transformers.LayoutLMv3ForTokenClassification(config)
+    return TokenClassifier(inner.eval(), architecture).eval()
+
+
+def image_model() -> TokenClassifier:
+    """Returns a random LayoutLMv3 that reads pages of 32 x 32 pixels in patches of 8."""
+    made = model("layoutlmv3", input_size=32, patch_size=8)
+    embedding: Any = made.inner.layoutlmv3
+    with torch.no_grad():
+        # As transformers makes them these are zeros, so that nothing would tell whether they count.
+        embedding.cls_token.normal_()
+        embedding.pos_embed.normal_()
+    return made
+
+
+def traceable(traced: Any, settings: Preprocessing | None = None) -> probes.Traceable:
+    """Returns a model of words and boxes with its probes, as `kie.export` traces it."""
+    return probes.of_text(
+        traced,
+        settings or preprocessing(),
+        vocab_size=Tokenizer.from_str(tokenizer_json()).get_vocab_size(),
+        output="logits",
+        boxes=True,
+        per_token=True,
+    )
+
+
+def fields_by_torch(classifier: TokenClassifier, asked: Page, **pixels: Any) -> list[Any]:
+    """Returns (label, words, score) of a page of one window, by torch and the best path of tags."""
+    encoder = Encoder(tokenizer_json(), preprocessing())
+    encoded = encoder.encode(asked)
+    batch = encoder.batch([(encoded, 0, len(encoded.ids))], **pixels)
+    tensors = {name: torch.from_numpy(value) for name, value in batch.items()}
+    with torch.no_grad():
+        probabilities = classifier(**tensors)[0].double().softmax(-1).numpy()
+    scores = probabilities[1 + np.flatnonzero(encoded.first)]
+    path = viterbi(scores)
+    chosen = scores[np.arange(len(path)), path]
+    return [
+        (span.label, tuple(range(span.start, span.stop)), chosen[span.start : span.stop].mean())
+        for span in spans_from_tags([LABELS.tags[tag] for tag in path])
+    ]
+
+
+def save_checkpoint(
+    folder: Path,
+    architecture: str = "layoutlm",
+    *,
+    labels: LabelSet = LABELS,
+    classifier: TokenClassifier | None = None,
+    settings: Preprocessing | None = None,
+) -> checkpoint.Checkpoint:
+    """Writes a checkpoint as training does."""
+    classifier = classifier or model(architecture, labels=labels)
+    return checkpoint.save(
+        folder,
+        architecture=architecture,
+        labels=labels,
+        preprocessing=settings or preprocessing(),
+        claim=claim(),
+        tokenizer_json=tokenizer_json(),
+        save_weights=classifier.save,
+    )
+
+
+def export_classifier(out: Path, modality: str, release: Release, **settings: Any) -> Path:
+    """Exports a random classifier of text, layout or images; `settings` are its preprocessing's."""
+    torch.manual_seed(21)
+    given = {"labels": CLASSES, "claim": claim()}
+    if modality == "image":
+        resnet = transformers.ResNetConfig(
+            embedding_size=8, hidden_sizes=[8], depths=[1], num_labels=len(CLASSES)
+        )
+        half = (0.5, 0.5, 0.5)
+        return export_image_classifier(
+            transformers.ResNetForImageClassification(resnet).eval(),
+            out,
+            release,
+            preprocessing=ImagePreprocessing(height=16, width=16, mean=half, std=half),
+            **given,
+        )
+    layout = modality == "layout"
+    inner = (
+        transformers.LayoutLMForSequenceClassification(
+            transformers.LayoutLMConfig(max_2d_position_embeddings=1024, **SMALL)
+        )
+        if layout
+        else transformers.BertForSequenceClassification(transformers.BertConfig(**SMALL))
+    )
+    return export_text_classifier(
+        inner.eval(),
+        out,
+        release,
+        layout=layout,
+        tokenizer_json=tokenizer_json(),
+        preprocessing=preprocessing(**settings),
+        **given,
+    )
+
+
+def export_encoder(out: Path, **settings: Any) -> Path:
+    """Exports a random model of embeddings; `settings` are its preprocessing's."""
+    torch.manual_seed(21)
+    bert = transformers.BertModel(transformers.BertConfig(**SMALL), add_pooling_layer=False)
+    return export_embedding(
+        bert.eval(),
+        out,
+        release(),
+        pooling="mean",
+        tokenizer_json=tokenizer_json(),
+        preprocessing=preprocessing(**settings),
+        claim=claim(),
+    )
+
+
+def export_fields(
+    out: Path, architecture: str = "layoutlm", *, released: Release | None = None, **parts: Any
+) -> Path:
+    """Exports a random model of fields; its checkpoint, made of `parts`, stands beside it."""
+    save_checkpoint(out.parent / "checkpoint", architecture, **parts)
+    return kie.export(out.parent / "checkpoint", out, released or release())
+
+
+def export_fields_with_images(out: Path) -> Path:
+    """Exports a random model of fields that reads images beside words."""
+    return export_fields(
+        out, "layoutlmv3", classifier=image_model(), settings=tiny.image_preprocessing()
+    )
+
+
+def main(out: Path) -> None:
+    """Writes all artifacts of `hushdoc_tiny`."""
+    sealed = [*map(tiny.sealed, tiny.ARCHITECTURES), *map(tiny.artifact_of, tiny.ARTIFACTS)]
+    for artifact in {*sealed, tiny.sealed_variant("int8")}:
+        shutil.copytree(artifact, out / artifact.parent.name)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
