@@ -252,9 +252,11 @@ def _table(options: argparse.Namespace, release: Release, out: Path) -> Path:
 
 
 def _network(options: argparse.Namespace, release: Release, out: Path) -> Path:
+    from hushdoc.system.progress import TaskProgress
     from hushdoc_export.kie import export
 
-    return export(options.checkpoint, out, release)
+    with TaskProgress("export") as progress:
+        return export(options.checkpoint, out, release, seen=progress.show)
 
 
 def _calibrated(options: argparse.Namespace, release: Release, export: _Export) -> Path:

@@ -11,7 +11,7 @@ from hushdoc.errors import LabelMismatchError
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Session
 from hushdoc_export import field_agreement, graph, probes, sealing
-from hushdoc_export.release import Release, seal
+from hushdoc_export.release import LOADED, Release, Seen, seal, unseen
 from hushdoc_training.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 OUTPUT = "logits"
 
 
-def export(checkpoint_folder: Path, out: Path, release: Release) -> Path:
+def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen = unseen) -> Path:
     """Returns the folder of the artifact that was made from a checkpoint.
 
     Args:
         checkpoint_folder: What training wrote, or the run folder around it.
         out: Where the artifact shall stand; nothing may be there yet.
         release: Who releases it, and as what.
+        seen: Is told how much is done, of 100.
 
     Raises:
         CheckpointError: The checkpoint is damaged, or its parts do not fit one another.
@@ -34,6 +35,7 @@ def export(checkpoint_folder: Path, out: Path, release: Release) -> Path:
     """
     checkpoint = Checkpoint.load(checkpoint_folder)
     model = _model(checkpoint)
+    seen(LOADED, 100)
     return seal(
         out,
         traceable(model, checkpoint),
@@ -53,6 +55,7 @@ def export(checkpoint_folder: Path, out: Path, release: Release) -> Path:
             images=checkpoint.preprocessing.image is not None,
             max_f1_loss=release.max_f1_loss,
         ),
+        seen=seen,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,17 @@ from hushdoc_training import audited_claims
 
 ASSURANCE = "self-attested"
 """Sealing proves who speaks; that training ran as declared is the issuer's word."""
+
+
+Seen = Callable[[int, int], None]
+"""Is told how much of an export is done, of 100: about its share of the time."""
+
+LOADED, TRACED = 25, 90
+"""How much is done once the model is loaded, and once its graph is traced."""
+
+
+def unseen(done: int, total: int) -> None:
+    """Tells nobody."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +127,7 @@ def seal(
     labels: LabelSet | None = None,  # for the model card
     origin: Mapping[str, Any] | None = None,  # where the weights come from; their digest by default
     measure: Measure | None = None,  # how close variants are; cosines of answers by default
+    seen: Seen = unseen,
 ) -> Path:
     """Returns the folder of the artifact; nothing is written before the graph answers alike.
 
@@ -134,7 +146,7 @@ def seal(
     certificate = release.certificate(claim, task=task, format="onnx", entry=variant.entry)
     measure = measure or agreement.of_answers(traceable, min_mean=release.min_cosine)
     origin = origin or {"from": f"sha256:{_digest(traceable.model)}"}
-    sealed, certificate = _made(traceable, certificate, origin, variant, measure)
+    sealed, certificate = _made(traceable, certificate, origin, variant, measure, seen)
     parts = {
         variant.entry: sealed.content,
         "hushdoc.json": sealing.manifest(
@@ -145,7 +157,9 @@ def seal(
         ),
         **contents,
     }
-    return sealing.seal(out, parts, certificate, labels=labels, key=release.key)
+    sealing.seal(out, parts, certificate, labels=labels, key=release.key)
+    seen(100, 100)
+    return out
 
 
 def _made(
@@ -154,10 +168,13 @@ def _made(
     origin: Mapping[str, Any],
     variant: quantize.Variant,
     measure: Measure,
+    seen: Seen,
 ) -> tuple[_Graph, Certificate]:
     """Returns the graph to seal, and the certificate with the steps that led to it."""
     level = VARIANTS["fp32"].level
-    proto = quantize.optimized(traceable.traced(), level)
+    traced = traceable.traced()
+    seen(TRACED, 100)
+    proto = quantize.optimized(traced, level)
     exported = _loaded(proto, {"optimized": level}, certificate)
     # A change of format that read no data.
     step = {"step": "export-onnx", "dataDependent": False, **origin, **exported.method}

@@ -18,9 +18,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from hushdoc.commands import command_line
 
         return command_line.main(arguments)
-    except KeyboardInterrupt:
-        print("hushdoc: interrupted.", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        say_interrupted(f"hushdoc: interrupted {interrupt}".rstrip())
         return INTERRUPTED
+
+
+def say_interrupted(line: str) -> None:
+    """Prints one line, on a terminal in place of the progress or "^C" that stands there."""
+    terminal = sys.stderr is not None and sys.stderr.isatty()
+    print("\r\x1b[K" * terminal + f"{line}.", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
 Escape = Callable[[str], str]
+
+ERASE = "\x1b[K"
+"""Erases the rest of a terminal's line."""
 
 
 class EscapingStream:
@@ -49,6 +53,12 @@ def escaping(escape: Escape) -> Iterator[None]:
 def steered(stream: TextIO) -> TextIO:
     """Returns the stream on which a line of our own may be written over."""
     return stream.behind if isinstance(stream, EscapingStream) else stream
+
+
+def show_briefly(text: str) -> None:
+    """Shows a line on a terminal until the next takes its place; safe in a signal handler."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        os.write(sys.stderr.fileno(), f"\r{text}{ERASE}".encode())
 
 
 def for_data(stream: TextIO) -> TextIO:

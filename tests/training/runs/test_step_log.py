@@ -1,63 +1,77 @@
-"""The progress line: cheap, and never above the target."""
+"""The log of steps, and what is shown of them: epsilon where a line is due."""
 
 from __future__ import annotations
 
-import io
 import os
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hushdoc.errors import CheckpointError
-from hushdoc_training.runs.step_log import Progress, StepLog, last_charge, read_log
+from hushdoc.system import progress
+from hushdoc_training.runs import step_log
+from hushdoc_training.runs.step_log import StepLog, StepReport, last_charge, read_log
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+def report(
+    path: Path, steps: int, quiet: bool, epsilon_after: Callable[[int], float] | None
+) -> StepReport:
+    StepLog.begin(path / "steps.jsonl", "run")
+    log = StepLog(path / "steps.jsonl", "run", private=False)
+    return StepReport(
+        log, path / "plot.png", steps=steps, epsilon_after=epsilon_after, title="t", quiet=quiet
+    )
 
 
-def test_epsilon_is_computed_for_shown_lines_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_epsilon_is_computed_for_shown_lines_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     now = 100.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
+    for module in (progress, step_log):
+        monkeypatch.setattr(module, "monotonic", lambda: now)
     asked: list[int] = []
 
     def epsilon_after(step: int) -> float:
         nonlocal now
         asked.append(step)
-        now += 0.1  # what exact accounting may take
+        now += 1  # what exact accounting may take
         return step / 10
 
-    stream = Terminal()
-    progress = Progress(400, epsilon_after=epsilon_after, stream=stream)
-    shown = []
+    shown = report(tmp_path, 400, False, epsilon_after)
     for step in range(1, 401):
-        now += 0.01
-        shown.append(progress.show(step, loss=1.0))
-    # Four seconds of steps: at the start, every two seconds (20 times its cost), and at the end.
+        now += 0.1
+        shown.show(step, loss=1.0)
+    # Forty seconds of steps: at the start, after 20 times its cost again, and at the end.
     assert asked[0] == 1
     assert asked[-1] == 400
     assert len(asked) <= 4
-    assert [value for value in shown if value is not None] == [step / 10 for step in asked]
-    assert stream.getvalue().count("epsilon") == len(asked)
-    assert "step 400/400  loss 1.000  epsilon 40.00  0 s left" in stream.getvalue()
+    logged = {entry["step"]: entry["epsilon"] for entry in read_log(tmp_path / "steps.jsonl")[1:]}
+    assert {step: value for step, value in logged.items() if value is not None} == {
+        step: step / 10 for step in asked
+    }
+    printed = capsys.readouterr().err
+    assert printed.count("epsilon") == len(asked)
+    assert printed.endswith("step 400/400  loss 1.000  epsilon 40.00  0 s left\n")
 
 
-def test_quiet_training_still_logs_epsilon_now_and_then() -> None:
-    stream = Terminal()
-    progress = Progress(50, epsilon_after=float, stream=stream, quiet=True)
-    values = [progress.show(step, loss=1.0) for step in range(1, 51)]
-    progress.close()
-    assert [value for value in values if value is not None] == [1.0, 50.0]
-    assert stream.getvalue() == ""
+def test_quiet_training_still_logs_epsilon_now_and_then(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = report(tmp_path, 50, True, float)
+    for step in range(1, 51):
+        shown.show(step)
+    shown.close()
+    logged = [entry["epsilon"] for entry in read_log(tmp_path / "steps.jsonl")[1:]]
+    assert [value for value in logged if value is not None] == [1.0, 50.0]
+    assert capsys.readouterr().err == ""
 
 
-def test_where_nothing_is_promised_no_epsilon_is_shown() -> None:
-    stream = io.StringIO()
-    progress = Progress(1, stream=stream)
-    assert progress.show(1, loss=2.0) is None
-    assert stream.getvalue() == "step 1/1  loss 2.000  0 s left\n"
+def test_where_nothing_is_guaranteed_no_epsilon_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report(tmp_path, 1, False, None).show(1, loss=2.0)
+    assert capsys.readouterr().err == "step 1/1  loss 2.000  0 s left\n"
 
 
 def test_the_last_charge_is_the_largest_that_can_be_read(tmp_path: Path) -> None:

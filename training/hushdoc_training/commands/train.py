@@ -234,7 +234,7 @@ def _training_options(parser: CommandParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Trains; returns 0, or 130 after Ctrl-C."""
+    """Trains; Ctrl-C is a KeyboardInterrupt that says how to go on."""
     for package in ("torch", "transformers", "opacus"):
         if find_spec(package) is None:
             raise MissingExtraError(package, "training")
@@ -253,6 +253,7 @@ def run(options: argparse.Namespace) -> int:
     ledger = _ledger(options)
     plan = None if options.public or options.not_private else _plan(options, ledger)
 
+    from hushdoc.system.progress import TaskProgress
     from hushdoc_training.data import dataset
     from hushdoc_training.recipes.kie import start
 
@@ -263,7 +264,9 @@ def run(options: argparse.Namespace) -> int:
         labels=options.labels,
     )
     images = options.images or start.reads_images(options.start)
-    with dataset.opened(source, images=images) as documents:
+    progress = TaskProgress("document", quiet=options.quiet)
+    with progress, dataset.opened(source, images=images, seen=progress.show) as documents:
+        progress.close()
         return _train(options, source, documents, ledger=ledger, plan=plan)
 
 
@@ -361,11 +364,9 @@ def _train(
             quiet=options.quiet,
         )
     if outcome.interrupted:
-        print(
-            f"Interrupted after {outcome.charged} steps; saved. Continue with the same command and "
-            "--resume."
+        raise KeyboardInterrupt(
+            f"after {outcome.charged} steps, and saved; go on with the same command and --resume"
         )
-        return 130
     print(f"Checkpoint: {options.out / 'checkpoint'}")
     print(f"Plot:       {options.out / 'training.png'}")
     print_head(ledger)

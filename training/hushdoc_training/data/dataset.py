@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,6 +21,9 @@ from hushdoc_training import invented
 from hushdoc_training.data import funsd
 
 INVENTED = "invented:"
+
+Seen = Callable[[int, int], None]
+"""Is told after each document how many were read or invented, of how many."""
 
 NUM_INVENTED = 1000
 """How many documents are invented by default."""
@@ -41,11 +44,16 @@ class Source:
         return self.location.startswith(INVENTED)
 
 
-def read(source: Source) -> Sequence[LabelledDocument]:
+def _unseen(done: int, total: int) -> None:
+    pass
+
+
+def read(source: Source, *, seen: Seen = _unseen) -> Sequence[LabelledDocument]:
     """Returns the source's documents."""
     if source.is_invented:
         count = source.documents or NUM_INVENTED
-        return list(invented.documents(seed=source.seed, count=count, config=_config(source)))
+        stream = invented.documents(seed=source.seed, count=count, config=_config(source))
+        return _counted(stream, count, seen)
     path = Path(source.location)
     if not path.exists():
         raise AnnotationError(
@@ -55,25 +63,27 @@ def read(source: Source) -> Sequence[LabelledDocument]:
     found = (
         list(funsd.read(path))
         if path.is_file() or any(path.glob("**/annotations"))
-        else _written(path)
+        else _written(path, seen)
     )
     return found[: source.documents]
 
 
 @contextlib.contextmanager
-def opened(source: Source, *, images: bool) -> Iterator[Sequence[LabelledDocument]]:
+def opened(
+    source: Source, *, images: bool, seen: Seen = _unseen
+) -> Iterator[Sequence[LabelledDocument]]:
     """Yields what `read` returns; images of invented pages are files until the context closes.
 
     Other corpora have images of their own.
     """
     if not (images and source.is_invented):
-        yield read(source)
+        yield read(source, seen=seen)
         return
     config = _config(source)
     count = source.documents or NUM_INVENTED
     with tempfile.TemporaryDirectory(prefix="hushdoc-train-") as scratch:
         folder = Path(scratch) / "pages"
-        written = invented.write(folder, seed=source.seed, count=count, config=config)
+        written = invented.write(folder, seed=source.seed, count=count, config=config, seen=seen)
         yield [invented.read(path) for path in written]
 
 
@@ -89,11 +99,21 @@ def _config(source: Source) -> invented.InventedConfig:
         ) from error
 
 
-def _written(folder: Path) -> list[LabelledDocument]:
+def _counted(
+    documents: Iterable[LabelledDocument], total: int, seen: Seen
+) -> list[LabelledDocument]:
+    found = []
+    for done, labelled in enumerate(documents, start=1):
+        found.append(labelled)
+        seen(done, total)
+    return found
+
+
+def _written(folder: Path, seen: Seen) -> list[LabelledDocument]:
     names = sorted(folder.glob("*.json"))
     if not names:
         raise AnnotationError(
             f"'{folder}' holds neither a folder 'annotations' nor any .json document. Give a FUNSD "
             "folder, an XFUND file, or a folder that invented.write filled."
         )
-    return [invented.read(name) for name in names]
+    return _counted(map(invented.read, names), len(names), seen)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ def write(
     start: int = 0,
     config: InventedConfig = _DEFAULT,
     images: bool = True,
+    seen: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Path]:
     """Writes documents into a new folder and returns the paths of their JSON files.
 
@@ -44,6 +46,7 @@ def write(
         start: The first one's place in the stream.
         config: What to invent.
         images: Whether to write the image of each page beside its JSON.
+        seen: Is told after each document how many are written, of how many.
 
     Raises:
         OutputExistsError: The folder is not empty.
@@ -60,6 +63,7 @@ def write(
                 labelled = _with_image(labelled, Path(image))
             names.append(f"{plan.id}.json")
             (beside / names[-1]).write_text(dumps(labelled), encoding="utf-8")
+            seen(len(names), count)
     return [folder / name for name in names]
 
 

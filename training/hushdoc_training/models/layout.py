@@ -7,7 +7,8 @@ pages before private training is worth its budget.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,10 +81,8 @@ class TokenClassifier(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Writes model.safetensors and config.json."""
-        from transformers.utils import logging
-
-        logging.disable_progress_bar()
-        self.inner.save_pretrained(folder)  # type: ignore[operator]
+        with quiet_transformers():
+            self.inner.save_pretrained(folder)  # type: ignore[operator]
 
     @property
     def word_embeddings(self) -> nn.Parameter:
@@ -91,6 +90,22 @@ class TokenClassifier(nn.Module):
         table = self.inner.get_input_embeddings()  # type: ignore[operator]
         weight: nn.Parameter = table.weight
         return weight
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Keeps the progress bars and notes of transformers from the terminal."""
+    from transformers.utils import logging
+
+    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def image_preprocessing(model: TokenClassifier) -> ImagePreprocessing:
@@ -126,7 +141,8 @@ def num_patches(model: TokenClassifier, settings: ImagePreprocessing) -> int:
 def load(folder: Path, architecture: str) -> TokenClassifier:
     """Returns the model of a checkpoint folder, in eval mode."""
     try:
-        inner = _class(architecture).from_pretrained(folder, local_files_only=True)
+        with quiet_transformers():
+            inner = _class(architecture).from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"The weights in '{folder}' can't be read: {error}. Train again, or restore the folder."
@@ -146,10 +162,11 @@ def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, Spe
                 f"{', '.join(ARCHITECTURES)}. Choose a layout encoder."
             )
         config.num_labels = len(labels.tags)
-        inner, report = _class(config.model_type).from_pretrained(
-            source, config=config, ignore_mismatched_sizes=True, output_loading_info=True
-        )
-        tokenizer = AutoTokenizer.from_pretrained(source)
+        with quiet_transformers():
+            inner, report = _class(config.model_type).from_pretrained(
+                source, config=config, ignore_mismatched_sizes=True, output_loading_info=True
+            )
+            tokenizer = AutoTokenizer.from_pretrained(source)
     except (OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"'{source}' can't be loaded as a layout encoder: {error}. Give a local folder with "

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from hushdoc.errors import CheckpointError, PrivacyError
-from hushdoc.system import atomic_files
+from hushdoc.system import atomic_files, terminals
 
 if TYPE_CHECKING:  # folders of runs are looked into where torch is not installed
     import torch
@@ -44,6 +44,7 @@ def interrupts() -> Iterator[Callable[[], bool]]:
         if pressed:
             raise KeyboardInterrupt
         pressed = True
+        terminals.show_briefly("Finishing this step, then saving; Ctrl-C again stops at once ...")
 
     try:
         previous = signal.signal(signal.SIGINT, note)

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from time import monotonic
+from typing import Any
 
 from hushdoc.errors import CheckpointError
-from hushdoc.system import terminals
 from hushdoc.system.atomic_files import not_written, write_file
-from hushdoc.system.progress import duration
+from hushdoc.system.progress import TaskProgress
 from hushdoc_training.privacy.step import Step
 
 AVERAGED = 20
 """Steps whose losses with noise are averaged for the eye."""
-
-EPSILON_PAUSE = 20.0
-"""The next epsilon waits this many times as long as the last one took to compute."""
 
 
 class StepLog:
@@ -159,12 +154,20 @@ class StepReport:
     ) -> None:
         """Starts the clock; `epsilon_after` is None where no privacy is spent."""
         self._log, self._plot_path, self._title = log, plot_path, title
-        self._progress = Progress(steps, epsilon_after=epsilon_after, quiet=quiet)
+        self._steps, self._epsilon_after = steps, epsilon_after
+        self._progress = TaskProgress("step", begun=log.charged, quiet=quiet)
         self._noisy: deque[float] = deque(maxlen=AVERAGED)
 
     def show(self, step: int, **losses: float | None) -> None:
-        """Shows and logs a finished step, with its `loss` if given; None where it has none."""
-        spent = self._progress.show(step, **losses)
+        """Shows and logs a finished step, with its `loss` if given; None where it has none.
+
+        Exact accounting takes a moment, so it is asked only for lines that are due.
+        """
+        began, spent = monotonic(), None
+        if self._epsilon_after is not None and self._progress.is_due(step, self._steps):
+            spent = self._epsilon_after(step)
+        seconds = monotonic() - began
+        self._progress.show(step, self._steps, _details(losses, spent), seconds=seconds)
         self._log.finish(step, **losses, epsilon=spent)
 
     def show_step(self, step: Step) -> None:
@@ -182,70 +185,6 @@ class StepReport:
         """Ends the progress line and draws the plot."""
         self._progress.close()
         plot(self._plot_path, self._log.entries, title=self._title)
-
-
-class Progress:
-    """One line that renews itself on a terminal, or a line now and then in a log."""
-
-    def __init__(
-        self,
-        total: int,
-        *,
-        epsilon_after: Callable[[int], float] | None = None,
-        stream: TextIO | None = None,
-        quiet: bool = False,
-    ) -> None:
-        """Starts the clock of so many steps; shows epsilon where there is a function of them.
-
-        Exact accounting takes a moment, so it is asked only for lines that are shown, and for a
-        small share of the time.
-        """
-        self._total = total
-        self._epsilon_after = epsilon_after
-        self._stream = terminals.steered(stream or sys.stderr)
-        self._terminal = self._stream.isatty()
-        self._quiet = quiet
-        self._started = time.monotonic()
-        self._due = 0.0
-        self._first: int | None = None
-
-    def show(self, step: int, **losses: float | None) -> float | None:
-        """Shows step, losses, epsilon and time left where a line is due; returns that epsilon."""
-        if self._first is None:
-            self._first = step - 1
-        if time.monotonic() < self._due and step != self._total:
-            return None
-        began = time.monotonic()
-        spent = None if self._epsilon_after is None else self._epsilon_after(step)
-        now = time.monotonic()
-        self._due = now + max(self._pause(), EPSILON_PAUSE * (now - began))
-        if not self._quiet:
-            self._print(step, losses, spent, now)
-        return spent
-
-    def close(self) -> None:
-        """Ends the line."""
-        if not self._quiet and self._terminal:
-            print(file=self._stream)
-
-    def _pause(self) -> float:
-        if not self._terminal or self._quiet:
-            return 10.0
-        return 0.2 if self._epsilon_after is None else 1.0
-
-    def _print(
-        self, step: int, losses: Mapping[str, float | None], spent: float | None, now: float
-    ) -> None:
-        left = (now - self._started) / (step - (self._first or 0)) * (self._total - step)
-        epsilon = "" if spent is None else f"  epsilon {spent:.2f}"
-        shown = "".join(f"  {name} {_number(loss)}" for name, loss in losses.items())
-        line = f"step {step}/{self._total}{shown}{epsilon}  {duration(left)} left"
-        print(
-            f"\r\x1b[K{line}" if self._terminal else line,
-            end="" if self._terminal else "\n",
-            file=self._stream,
-            flush=True,
-        )
 
 
 def plot(path: Path, entries: list[dict[str, Any]], *, title: str) -> None:
@@ -282,5 +221,8 @@ def _curves(steps: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     return there if len(there) < len(known) else [there[0], there[-1]]  # two axes are enough
 
 
-def _number(loss: float | None) -> str:
-    return "none" if loss is None else f"{loss:.3f}"
+def _details(losses: Mapping[str, float | None], spent: float | None) -> str:
+    texts = {name: "none" if loss is None else f"{loss:.3f}" for name, loss in losses.items()}
+    if spent is not None:
+        texts["epsilon"] = f"{spent:.2f}"
+    return "".join(f"  {name} {text}" for name, text in texts.items())
