@@ -104,10 +104,8 @@ def report(out: Path, score: Score, began: float, scale: Scale) -> int:
 
     print(f"\nEntity F1 on {scale.unseen} unseen pages: {score.f1:.3f} (goal {GOAL})")
     if scale is QUICK:
-        print(
-            f"This F1 means nothing: {scale.public} documents and {scale.steps} private steps show"
-        )
-        print("the commands and train nothing useful. `make demo` trains a model that is.")
+        print(f"This F1 means nothing: {scale.public} documents and {scale.steps} private steps")
+        print("show the commands and train nothing useful. `make demo` trains a model that is.")
     print(f"\nLook at   {out}/overlay.png           the fields on an unseen page")
     print(f"          {out}/certificate.html      the certificate, for a privacy officer")
     print(f"          {out}/runs/private/training.png   epsilon while training")

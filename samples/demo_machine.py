@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 THREADS = (1, 2, 4)
-PROBE_SECONDS, PROBE_STEPS, PROBE_DOCUMENTS = 2.0, 2, 8
+PROBE_SECONDS, PROBE_STEPS, PROBE_DOCUMENTS = 1.0, 2, 8
 """Steps are taken for so long by each number of threads, and at least so many."""
 
 WORTH = 0.9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -255,7 +256,7 @@ def _network(options: argparse.Namespace, release: Release, out: Path) -> Path:
     from hushdoc.system.progress import TaskProgress
     from hushdoc_export.kie import export
 
-    with TaskProgress("export") as progress:
+    with TaskProgress("export", quiet=not sys.stderr.isatty()) as progress:
         return export(options.checkpoint, out, release, seen=progress.show)
 
 

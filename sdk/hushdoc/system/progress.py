@@ -27,22 +27,24 @@ class _Line:
     def __init__(self, stream: TextIO) -> None:
         self._stream = terminals.steered(stream)
         self.on_terminal = self._stream.isatty()
-        self._is_open = False
+        self._shown: str | None = None
 
     def show(self, text: str) -> None:
         """Shows a text, on a terminal in place of the last one and no wider than it."""
         if self.on_terminal:
-            shown = text[: shutil.get_terminal_size().columns - 1]
-            print(f"\r{shown}{terminals.ERASE}", end="", file=self._stream, flush=True)
+            self._shown = text[: shutil.get_terminal_size().columns - 1]
+            self._renew(self._shown)
         else:
             print(text, file=self._stream, flush=True)
-        self._is_open = self.on_terminal
 
     def end(self) -> None:
         """Ends the line of a terminal."""
-        if self._is_open:
-            print(file=self._stream, flush=True)
-        self._is_open = False
+        if self._shown is not None:
+            self._renew(self._shown, end="\n")  # something brief may have taken its place
+        self._shown = None
+
+    def _renew(self, text: str, *, end: str = "") -> None:
+        print(f"\r{text}{terminals.ERASE}", end=end, file=self._stream, flush=True)
 
 
 class Progress:

@@ -1,0 +1,195 @@
+"""The demo on a terminal: interrupted by real Ctrl-C, gone on with, and nothing foreign in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "samples" / "demo.py"
+LINE = "Interrupted. What is done is kept, and the same command goes on from here."
+DONE = "done before"
+
+OURS = re.compile(
+    r"""
+    | ==\ .* | \$\ hushdoc\ .* | Measuring\ this\ machine\ .*
+    | A\ training\ step\ takes\ .*\. | .*\ takes\ about\ [\w ]+\ here\. | Ctrl-C\ stops,\ .*
+    | Five\ minutes\ won't\ hold\ .* | command\ in\ about\ .*\ make\ demo\ QUICK=1
+    | \S+:\ done\ before
+    | ((public|private|unseen)\ )?(document|step|export)\ \d+/\d+\ .*\ left
+    | (Checkpoint|Plot):\ .* | \S+:\ (secret|public|sealed\ and\ signed)\.\ .* | key\ id\ \w+
+    | \ \ certificate:\ .* | hushdoc\ verify:\ DIGEST_MISMATCH:\ .*
+    | \(exit\ code\ \d,\ as\ expected\)
+    | invoice-\S+:\ \d+\ fields,\ .*
+    | Entity\ F1\ .* | This\ F1\ means\ nothing:.* | show\ the\ commands\ .*
+    | Look\ at\ .* | \ {10}\S+\ .* | Took\ .*
+    | note:\ .* | Interrupted\.\ .*
+    """,
+    re.VERBOSE,
+)
+"""Lines that the demo and its commands print where they load, train and export."""
+
+READS_ALONE = re.compile(
+    r"^\$ hushdoc (inspect|verify) .*?(?=^(?:\$|==|hushdoc verify|\())", re.MULTILINE | re.DOTALL
+)
+"""What `inspect` and `verify` print: long, and of no foreign library."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    code: int
+    printed: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines as a terminal shows them: what was written over is gone."""
+        shown = self.printed.replace("\r\n", "\n").split("\n")
+        return [line.rsplit("\r", 1)[-1].replace("\x1b[K", "") for line in shown]
+
+
+def on_terminal(
+    *command: str | Path, cwd: Path, until: str | None = None, limit: float = 280
+) -> Ended:
+    """Runs a command on a terminal of its own; types Ctrl-C once it has printed a text."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "200"}
+    process = subprocess.Popen(
+        list(map(str, command)), cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs,
+        env=environment, start_new_session=True, preexec_fn=_take_terminal,
+    )  # fmt: skip
+    os.close(theirs)
+    printed, end = b"", time.monotonic() + limit
+    try:
+        while time.monotonic() < end:
+            if select.select([ours], [], [], 1)[0]:
+                try:
+                    printed += os.read(ours, 65536)
+                except OSError:  # the terminal has no reader and no writer any more
+                    break
+            if until is not None and re.search(until.encode(), printed):
+                os.write(ours, b"\x03")
+                until = None
+        return Ended(code=process.wait(30), printed=printed.decode())
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def _take_terminal() -> None:
+    """Makes standard input the terminal whose Ctrl-C reaches this process."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def quick(folder: Path, *, until: str | None = None) -> Ended:
+    return on_terminal(sys.executable, DEMO, "--quick", "--out", "demo", cwd=folder, until=until)
+
+
+def require_stopped(ended: Ended) -> None:
+    """Requires one line after Ctrl-C, and exit code 130."""
+    assert ended.code == 130, ended.printed[-2000:]
+    assert ended.lines[-2:] == [LINE, ""], ended.printed[-2000:]
+    assert "Traceback" not in ended.printed
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Ended]]:
+    """Runs the quick demo, interrupted before anything is loaded and while it trains."""
+    folder = tmp_path_factory.mktemp("demo")
+    stops = ("Measuring this machine", r"step 2/13", None)
+    return folder, [quick(folder, until=stop) for stop in stops]
+
+
+def test_the_demo_goes_on_where_it_was_interrupted(runs: tuple[Path, list[Ended]]) -> None:
+    folder, (first, second, last) = runs
+    require_stopped(first)
+    require_stopped(second)
+    assert DONE not in second.printed
+    assert last.code == 0, last.printed[-3000:]
+    assert "What is left of the interrupted demo takes about" in last.printed
+    assert [line for line in last.lines if line.endswith(DONE)] == [
+        f"demo/{name}: done before" for name in ("public", "private", "unseen")
+    ]
+    taken = [json.loads(line) for line in (folder / "demo/runs/public/steps.jsonl").open()]
+    assert [entry["charge"] for entry in taken if "charge" in entry] == list(range(1, 14))
+    assert not list((folder / "demo").rglob("*.partial"))
+
+
+def test_the_demo_takes_its_whole_path(runs: tuple[Path, list[Ended]]) -> None:
+    folder, (*_, last) = runs
+    for expected in ("ACCEPTED.", "REFUSED: 1 of", "EPSILON_TOO_LARGE", "DIGEST_MISMATCH"):
+        assert expected in last.printed
+    assert re.search(r"Entity F1 .*\r\nThis F1 means nothing", last.printed)
+    for name in ("overlay.png", "certificate.html", "runs/private/training.png", "score.json"):
+        assert (folder / "demo" / name).stat().st_size > 0
+    assert json.loads((folder / "demo" / ".hushdoc-demo").read_text())["finished"]
+
+
+def test_the_demo_prints_nothing_of_other_libraries(runs: tuple[Path, list[Ended]]) -> None:
+    for ended in runs[1]:
+        rest = READS_ALONE.sub("", "\n".join(ended.lines))
+        assert [line for line in rest.split("\n") if not OURS.fullmatch(line)] == []
+
+
+def test_the_demo_clears_no_folder_of_others(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "mine").write_text("kept")
+    assert quick(tmp_path).code == 1
+    assert (tmp_path / "demo" / "mine").read_text() == "kept"
+
+
+def test_a_demo_of_the_other_scale_is_not_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / ".hushdoc-demo").write_text('{"scale": "full", "finished": false}')
+    ended = quick(tmp_path)
+    assert (ended.code, ended.printed.count("interrupted demo of the other scale")) == (1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_ctrl_c_at_any_moment_is_one_line(tmp_path: Path) -> None:
+    require_stopped(quick(tmp_path, until="public document 1/"))
+    require_stopped(quick(tmp_path, until="private document 1/"))
+    assert {path.name for path in (tmp_path / "demo").glob("*")} >= {"public"}
+    for until in (
+        "unseen document 1/",
+        r"hushdoc train kie",
+        r"step 1/13",
+        r"step 13/13",
+        r"runs/private\r",
+        r"step 1/3",
+        r"hushdoc keygen",
+        r"hushdoc export",
+        r"export 25/",
+        r"export 100/",
+        r"hushdoc inspect",
+        r"ACCEPTED",
+        r"hushdoc extract",
+    ):
+        require_stopped(quick(tmp_path, until=until))
+    assert quick(tmp_path).code == 0
+    begun_anew = quick(tmp_path, until="public document 1/")
+    require_stopped(begun_anew)
+    assert not (tmp_path / "demo" / "score.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(700)
+def test_the_demo_reaches_its_goal(tmp_path: Path) -> None:
+    done = on_terminal(sys.executable, DEMO, "--out", "demo", cwd=tmp_path, limit=650)
+    assert done.code == 0, done.printed[-3000:]
+    score = json.loads((tmp_path / "demo" / "score.json").read_text())
+    assert score["f1"] >= 0.7
