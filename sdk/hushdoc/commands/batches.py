@@ -5,21 +5,23 @@ from __future__ import annotations
 import argparse
 import errno
 import sys
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from hushdoc.commands import answering, documents
+from hushdoc.commands import answering, documents, results
 from hushdoc.commands.answering import Serializable, shown
 from hushdoc.commands.documents import Source
-from hushdoc.commands.results import FAILURES, Results
 from hushdoc.document.limits import ReadingLimits
+from hushdoc.document.provenance import ReadingWarning
 from hushdoc.errors import HushdocError, OutputWriteError
 from hushdoc.system import atomic_files
-from hushdoc.system.progress import Progress
+from hushdoc.system.progress import Progress, reported
 from hushdoc.version import __version__
 
 if TYPE_CHECKING:
@@ -57,7 +59,6 @@ class Task(Generic[Answer]):
         ask: Returns the answer about a document.
         store: Writes the result of a document to files whose names begin with a path, and returns
             them.
-        endings: The endings of those names.
         settings: The options that results depend on.
         write: Prints answers, with failures in their place.
     """
@@ -66,42 +67,80 @@ class Task(Generic[Answer]):
     read: Callable[[Source], Document]
     ask: Callable[[Document], Answer]
     store: Callable[[Path, Document, Answer], Iterable[Path]]
-    endings: Sequence[str]
     settings: Mapping[str, Any]
     write: Callable[[Iterator[Answer | Failure]], None] = _exhausted
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Outcome:
+    """What became of a document: its answer, or why there is none."""
+
+    source: Source
+    document: Document | None = None
+    answer: Any = None
+    error: HushdocError | None = None
+
+    def shown(self) -> Any:
+        """Returns the answer, or a failure in its place."""
+        from hushdoc.runtime.extraction import Failure
+
+        if self.error is None:
+            return self.answer
+        return Failure(document_id=documents.as_text(self.source.path), error=self.error)
+
+
 @dataclass(kw_only=True)
-class Tally:
+class _Tally:
     """How many documents there are, and what became of them."""
 
     total: int
     done: int = 0
     earlier: int = 0
-    failures: list[tuple[str, HushdocError]] = field(default_factory=list)
+    unread: int = 0
+    failures: list[_Outcome] = field(default_factory=list)
     codes: Counter[str] = field(default_factory=Counter)
 
-    def fail(self, path: str, error: HushdocError) -> None:
-        """Counts a failure; the first ones are kept."""
-        self.codes[error.code] += 1
+    def count(self, outcome: _Outcome) -> None:
+        """Counts a document; the first failures are kept."""
+        if outcome.error is None:
+            self.done += 1
+            source = outcome.answer.source
+            self.unread += source is not None and bool(source.unread_pages)
+            return
+        self.codes[outcome.error.code] += 1
         if len(self.failures) < _FAILURES_SHOWN:
-            self.failures.append((path, error))
+            self.failures.append(outcome)
 
     def exit_code(self) -> int:
         """Returns 0, PARTIAL, or that of the first failure where nothing else is."""
-        if not self.codes:
+        first = next((outcome.error for outcome in self.failures), None)
+        if first is None:
             return 0
-        return PARTIAL if self.done or self.earlier else self.failures[0][1].exit_code
+        return PARTIAL if self.done or self.earlier else first.exit_code
 
     def __str__(self) -> str:
         """Returns one line for people."""
         counts = [f"{self.done} of {self.total} document{'s' * (self.total != 1)} done"]
         if self.earlier:
             counts.append(f"{self.earlier} done before")
+        if self.unread:
+            counts.append(f"{self.unread} with images that were not read")
         if self.codes:
             codes = ", ".join(f"{count} {code}" for code, count in sorted(self.codes.items()))
             counts.append(f"{self.codes.total()} failed ({codes})")
         return ", ".join(counts)
+
+
+def prepared(options: argparse.Namespace, endings: Iterable[str]) -> list[Source]:
+    """Returns the documents named, each of which can have a result in --out.
+
+    `endings` are those of the files of a result.
+    """
+    sources = documents.named(options)
+    if options.out is None:
+        return sources
+    results.require_usable(options.out, options.subcommand)
+    return documents.apart(sources, endings)
 
 
 def is_single(sources: Sequence[Source]) -> bool:
@@ -114,97 +153,115 @@ def settings(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: getattr(options, name) for name in ("format", "ocr", *names)}
 
 
-def store_json(target: Path, document: Document, answer: Serializable) -> list[Path]:
-    """Writes an answer as JSON."""
-    return write_files(target, {".json": f"{answering.as_json(answer)}\n".encode()})
-
-
 def answer_each(options: argparse.Namespace, sources: list[Source], task: Task[Any]) -> int:
     """Prints or stores all answers, reports the documents that failed; returns the exit code."""
-    if options.out is None:
-        return _print_each(options, sources, task)
-    return _store_each(options, documents.apart(sources, task.endings), task)
-
-
-def _print_each(options: argparse.Namespace, sources: list[Source], task: Task[Any]) -> int:
-    tally = Tally(total=len(sources))
-    several = not all(source.alone for source in sources)
-    progress = Progress(len(sources), sys.stderr) if several and not sys.stdout.isatty() else None
-
-    def answers() -> Iterator[Any]:
-        with closing(_answered(iter(sources), task, options.workers)) as found:
-            for source, outcome in found:
-                if progress is not None:
-                    progress.count(failed=isinstance(outcome, HushdocError))
-                if isinstance(outcome, HushdocError):
-                    tally.fail(source.path, outcome)
-                    _report(options, source.path, outcome)
-                    yield _failure(source, outcome)
-                else:
-                    tally.done += 1
-                    yield outcome[1]
-
-    try:
-        task.write(answers())
-    finally:
-        if progress is not None:
-            progress.close(whole=False)
-    if several:
+    tally = _Tally(total=len(sources))
+    if options.out is not None:
+        _store_each(options, sources, task, tally)
+        return tally.exit_code()
+    task.write(outcome.shown() for outcome in _printed(options, sources, task, tally))
+    if not all(source.alone for source in sources):
         answering.report(options, f"{tally}.")
     return tally.exit_code()
 
 
-def _store_each(options: argparse.Namespace, sources: list[Source], task: Task[Any]) -> int:
-    made_by = {
-        "version": __version__,
-        "certificate": task.model.certificate.certificate_id,
-        **task.settings,
-    }
-    results = Results(options.out, options.subcommand, made_by)
-    tally, progress = Tally(total=len(sources)), Progress(len(sources), sys.stderr)
-    made_from: dict[str, str | None] = {}
+def _printed(
+    options: argparse.Namespace, sources: list[Source], task: Task[Any], tally: _Tally
+) -> Iterator[_Outcome]:
+    """Yields what becomes of each document, and reports failures and progress meanwhile."""
+    with ExitStack() as stack:
+        progress = None
+        if not is_single(sources) and not sys.stdout.isatty():
+            progress = stack.enter_context(reported(len(sources), sys.stderr))
+        for outcome in stack.enter_context(closing(_outcomes(sources, task, options.workers))):
+            tally.count(outcome)
+            if progress is not None:
+                progress.count(failed=outcome.error is not None)
+            if outcome.error is not None:
+                _report(options, outcome)
+            yield outcome
 
-    def pending() -> Iterator[Source]:
+
+def _store_each(
+    options: argparse.Namespace, sources: list[Source], task: Task[Any], tally: _Tally
+) -> None:
+    """Writes the results that are not there yet, and reports on all."""
+    write = task.write if getattr(options, "jsonl", False) else _exhausted
+    certificate = task.model.certificate.certificate_id
+    made_by = {"version": __version__, "certificate": certificate, **task.settings}
+    with ExitStack() as stack:
+        stack.enter_context(_quiet_reading())
+        folder = stack.enter_context(results.opened(options.out, options.subcommand, made_by))
+        progress = stack.enter_context(reported(len(sources), sys.stderr))
+        storing = _Storing(folder=folder, task=task, tally=tally, progress=progress)
+        outcomes = closing(_outcomes(storing.pending(sources), task, options.workers))
+        write(map(storing.stored, stack.enter_context(outcomes)))
+    for outcome in tally.failures:
+        _report(options, outcome)
+    listed = f"; all failures are in '{options.out / results.FAILURES}'" if tally.codes else ""
+    answering.report(options, f"{tally}; results are in '{options.out}'{listed}.")
+
+
+@contextmanager
+def _quiet_reading() -> Iterator[None]:
+    """Leaves out warnings that results repeat, unless the user's filters ask for them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadingWarning, append=True)
+        yield
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Storing:
+    """A run that writes results into a folder."""
+
+    folder: results.Results
+    task: Task[Any]
+    tally: _Tally
+    progress: Progress
+    made_from: dict[str, str | None] = field(default_factory=dict)
+
+    def pending(self, sources: Iterable[Source]) -> Iterator[Source]:
+        """Yields the documents that are not done."""
         for source in sources:
-            digest = _digest(results, source)
-            if digest is not None and results.is_done(source.name, digest):
-                tally.earlier += 1
-                progress.count(earlier=True)
+            digest = _digest(self.folder, source)
+            if digest is not None and self.folder.is_done(source.name, digest):
+                self.tally.earlier += 1
+                self.progress.count(earlier=True)
             else:
-                made_from[source.name] = digest
+                self.made_from[source.name] = digest
                 yield source
 
-    def answers() -> Iterator[Any]:
-        with closing(_answered(pending(), task, options.workers)) as found:
-            for source, outcome in found:
-                digest = made_from.pop(source.name)
-                error = outcome if isinstance(outcome, HushdocError) else None
-                if not isinstance(outcome, HushdocError):
-                    error = _store(results, source, digest, outcome, task)
-                progress.count(failed=error is not None)
-                if error is not None:
-                    results.fail(source.path, source.name, error)
-                    tally.fail(source.path, error)
-                    yield _failure(source, error)
-                elif not isinstance(outcome, HushdocError):
-                    tally.done += 1
-                    yield outcome[1]
+    def stored(self, outcome: _Outcome) -> Any:
+        """Writes a result, or a line of the report on failures; returns what was answered."""
+        digest = self.made_from.pop(outcome.source.name)
+        if outcome.error is None:
+            outcome = replace(outcome, error=self._store(outcome, digest))
+        if outcome.error is not None:
+            self.folder.fail(outcome.source.path, outcome.source.name, outcome.error)
+        self.tally.count(outcome)
+        self.progress.count(failed=outcome.error is not None)
+        return outcome.shown()
 
-    try:
-        (task.write if getattr(options, "jsonl", False) else _exhausted)(answers())
-    finally:
-        progress.close(whole=False)
-    for path, error in tally.failures:
-        _report(options, path, error)
-    listed = f"; all failures are in '{results.folder / FAILURES}'" if tally.codes else ""
-    answering.report(options, f"{tally}; results are in '{results.folder}'{listed}.")
-    return tally.exit_code()
+    def _store(self, outcome: _Outcome, made_from: str | None) -> HushdocError | None:
+        """Writes a result, or returns why it can't be; a disk that is full ends the run."""
+        name, document = outcome.source.name, outcome.document
+        assert document is not None
+        self.folder.clear(name)
+        try:
+            files = list(self.task.store(self.folder.path / name, document, outcome.answer))
+            images = {page.image for page in document.pages if isinstance(page.image, Path)}
+            self.folder.record(name, made_from, files, images - {Path(outcome.source.path)})
+        except OutputWriteError as error:
+            if getattr(error.__cause__, "errno", None) in _FULL:
+                raise
+            return error
+        except HushdocError as error:
+            return error
+        return None
 
 
-def _answered(
-    sources: Iterator[Source], task: Task[Any], workers: int
-) -> Generator[tuple[Source, tuple[Document, Any] | HushdocError]]:
-    """Yields each document with its answer, or why there is none, in their order."""
+def _outcomes(sources: Iterable[Source], task: Task[Any], workers: int) -> Generator[_Outcome]:
+    """Yields what becomes of each document, in their order."""
     from hushdoc.runtime.extraction import Failure
     from hushdoc.runtime.streaming import answers
 
@@ -218,17 +275,19 @@ def _answered(
     def asked(document: Document) -> tuple[Document, Any]:
         return document, task.ask(document)
 
-    def opened(path: Any) -> Document:
-        return _opened(path, task)
-
-    found = answers(taken(), asked, workers=workers, on_error="collect", opened=opened)
-    with closing(cast("Generator[tuple[Document, Any] | Failure]", found)) as found:
-        for outcome in found:
+    found: Any = answers(
+        taken(), asked, workers=workers, on_error="collect", opened=partial(_opened, task)
+    )
+    with closing(found):
+        for answer in found:
             source = waiting.popleft()
-            yield source, outcome.error if isinstance(outcome, Failure) else outcome
+            if isinstance(answer, Failure):
+                yield _Outcome(source=source, error=answer.error)
+            else:
+                yield _Outcome(source=source, document=answer[0], answer=answer[1])
 
 
-def _opened(source: Source, task: Task[Any]) -> Document:
+def _opened(task: Task[Any], source: Any) -> Document:
     """Returns a document; its id is the source's, unless the file itself holds one."""
     if source.error is not None:
         raise source.error
@@ -237,47 +296,26 @@ def _opened(source: Source, task: Task[Any]) -> Document:
     return replace(document, id=source.id) if named else document
 
 
-def _store(
-    results: Results,
-    source: Source,
-    made_from: str | None,
-    outcome: tuple[Document, Any],
-    task: Task[Any],
-) -> HushdocError | None:
-    """Writes the result of a document, or returns why there is none."""
-    results.clear(source.name)
-    try:
-        files = list(task.store(results.folder / source.name, *outcome))
-        results.record(source.name, made_from, files)
-    except OutputWriteError as error:
-        if getattr(error.__cause__, "errno", None) in _FULL:
-            raise
-        return error
-    except HushdocError as error:
-        return error
-    return None
-
-
-def _digest(results: Results, source: Source) -> str | None:
+def _digest(folder: results.Results, source: Source) -> str | None:
     """Returns what the result of a document is made from; None where it can't be read."""
     if source.content is not None:
-        return results.made_from(source.content)
+        return folder.made_from(source.content)
     try:
         limit = ReadingLimits().max_bytes
-        return results.made_from(atomic_files.read_file(Path(source.path), max_bytes=limit))
+        return folder.made_from(atomic_files.read_file(Path(source.path), max_bytes=limit))
     except OSError:
         return None
 
 
-def _failure(source: Source, error: HushdocError) -> Failure:
-    from hushdoc.runtime.extraction import Failure
+def _report(options: argparse.Namespace, outcome: _Outcome) -> None:
+    assert outcome.error is not None
+    message = shown(str(outcome.error), limit=2000)
+    answering.report(options, f"{outcome.error.code}: {shown(outcome.source.path)}: {message}")
 
-    return Failure(document_id=documents.as_text(source.path), error=error)
 
-
-def _report(options: argparse.Namespace, path: str, error: HushdocError) -> None:
-    message = f"{error.code}: {shown(path)}: {shown(str(error), limit=2000)}"
-    answering.report(options, message)
+def store_json(target: Path, document: Document, answer: Serializable) -> list[Path]:
+    """Writes an answer as JSON."""
+    return write_files(target, {".json": f"{answering.as_json(answer)}\n".encode()})
 
 
 def write_files(target: Path, contents: Mapping[str, bytes]) -> list[Path]:

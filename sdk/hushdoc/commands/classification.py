@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hushdoc.commands import answering, batches, documents
+from hushdoc.commands import answering, batches
 from hushdoc.commands.answering import shown
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     """Classifies every document named and returns the exit code."""
     if options.top_k < 1:
         options.refuse_usage("--top-k must be at least 1")
-    sources = documents.named(options)
+    sources = batches.prepared(options, (".json",))
     single = batches.is_single(sources)
     reading = answering.reading(options, single=single)
     model: ClassificationModel = answering.load(options, "ClassificationModel")
@@ -54,7 +54,6 @@ def run(options: argparse.Namespace) -> int:
         ask=partial(model.classify, top_k=options.top_k),
         write=partial(_write, options=options, model=model, single=single),
         store=batches.store_json,
-        endings=(".json",),
         settings=batches.settings(options, "top_k"),
     )
     return batches.answer_each(options, sources, task)

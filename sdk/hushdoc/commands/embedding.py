@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hushdoc.commands import answering, batches, documents
+from hushdoc.commands import answering, batches
 
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import Subcommands
@@ -39,7 +39,7 @@ def register(subcommands: Subcommands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Embeds every document named and returns the exit code."""
-    sources = documents.named(options)
+    sources = batches.prepared(options, (".json",))
     single = batches.is_single(sources)
     reading = answering.reading(options, single=single)
     model: EmbeddingModel = answering.load(options, "EmbeddingModel")
@@ -49,7 +49,6 @@ def run(options: argparse.Namespace) -> int:
         ask=partial(model.embed, level=options.level),
         write=partial(_write, options=options, single=single),
         store=batches.store_json,
-        endings=(".json",),
         settings=batches.settings(options, "level"),
     )
     return batches.answer_each(options, sources, task)

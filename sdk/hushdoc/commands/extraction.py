@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from hushdoc.commands import answering, batches, documents
+from hushdoc.commands import answering, batches
 from hushdoc.commands.answering import shown
 from hushdoc.errors import InputError
 from hushdoc.system import atomic_files, terminals
@@ -72,21 +72,20 @@ def register(subcommands: Subcommands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Extracts the fields of every document named and returns the exit code."""
     _check_usage(options)
-    sources = documents.named(options)
+    endings = _endings(options)
+    sources = batches.prepared(options, endings.values())
     single = batches.is_single(sources)
     views = [name for name in VIEWS if getattr(options, name) is not None]
     if options.out is None and views and not single:
         options.refuse_usage(f"--{views[0]} shows one document; give exactly one, or --out DIR")
     reading = answering.reading(options, single=single)
     model = answering.load(options, "KIEModel", "HashedCRFModel")
-    endings = _endings(options)
     task = batches.Task(
         model=model,
         read=partial(answering.read_document, options=options, settings=reading),
         ask=partial(_answer, model, options),
         write=partial(_write, options=options, model=model, single=single),
         store=partial(_store, model, options),
-        endings=tuple(endings.values()),
         settings=batches.settings(options, *endings, "spreadsheet", "page"),
     )
     return batches.answer_each(options, sources, task)

@@ -67,6 +67,7 @@ def run(options: argparse.Namespace) -> int:
         atomic_files.require_free(options.out)
     else:
         require_usable(options.out, options.subcommand)
+        sources = documents.apart(sources, (ENDING,))
     reading = answering.reading(options, single=single)
     model = answering.load(options, "KIEModel", "HashedCRFModel")
     known = model.labels.fields
@@ -86,7 +87,6 @@ def run(options: argparse.Namespace) -> int:
         read=partial(answering.read_document, options=options, settings=reading),
         ask=model.extract,
         store=partial(_store, options),
-        endings=(ENDING,),
         settings=batches.settings(options, "label", "once"),
     )
     exit_code = batches.answer_each(options, sources, task)

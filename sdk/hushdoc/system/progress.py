@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
 from types import TracebackType
 from typing import Self, TextIO
@@ -84,6 +86,16 @@ class Progress:
         if new and self._total is not None and self._total > self._done:
             parts.append(f"{duration(seconds / new * (self._total - self._done))} left")
         return ", ".join(parts)
+
+
+@contextmanager
+def reported(total: int, stream: TextIO) -> Iterator[Progress]:
+    """Yields what counts documents, and ends its line with the block."""
+    progress = Progress(total, stream)
+    try:
+        yield progress
+    finally:
+        progress.close(whole=False)
 
 
 class TaskProgress:

@@ -17,15 +17,19 @@ from pathlib import Path
 from typing import Any
 
 import hushdoc_command_runs
+import hushdoc_pdf_files as pdfs
 import hushdoc_tiny as tiny
 import pytest
+from hushdoc_processes import in_python
+from PIL import Image
 
+from hushdoc.__main__ import main
 from hushdoc.commands.command_line import build_parser
 from hushdoc.commands.results import JOURNAL
 from hushdoc.document.document import Document
 from hushdoc.errors import InputError, OutputExistsError, OutputWriteError
 from hushdoc.runtime.extraction import Extraction
-from hushdoc.system import atomic_files
+from hushdoc.system import atomic_files, locks
 
 LAWS = "It is governed by the laws of Utah."
 
@@ -288,6 +292,31 @@ def test_an_interrupt_leaves_whole_results_and_is_resumed(
     )
 
 
+PEAK = """
+import resource, sys
+from hushdoc.__main__ import main
+code = main(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+sys.exit(code)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks are in kilobytes there")
+def test_memory_stays_flat_over_ten_thousand_documents(folder: Path) -> None:
+    peaks = {}
+    for count in (300, 10_000):
+        for number in range(count):
+            path = folder / f"many/{number % 100}/{number}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{number}. {LAWS} " * 50)
+        command = ["extract", "model", "many", "--out", f"out-{count}", "--policy", "policy.toml"]
+        peaks[count] = int(in_python(PEAK, *command, timeout=1500).stdout)
+        assert len(results(folder / f"out-{count}")) == count
+    print(peaks)
+    assert peaks[10_000] - peaks[300] < 25_000  # names, digests and results of 10,000
+
+
 def test_redaction_of_a_folder_leaves_nothing_of_what_failed(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -322,6 +351,60 @@ def test_a_redaction_that_was_not_noted_is_made_again(folder: Path) -> None:
     before = results(folder / "left")
     assert run("in/b.md", "in/b.txt", "--out", "left", subcommand="redact") == 0
     assert results(folder / "left") == before
+
+
+def test_an_image_that_a_document_names_is_part_of_it(folder: Path) -> None:
+    Image.new("RGB", (200, 90), "white").save("in/scan.png")
+    words, boxes = ["laws", "of", "Utah"], [(9, 9, 49, 19), (50, 9, 60, 19), (61, 9, 90, 19)]
+    page = Document.from_words(
+        words, boxes, width=200, height=90, id="page", image=Path("scan.png")
+    )
+    (folder / "in/page.json").write_text(json.dumps(page.to_dict()))
+    asked = ("in/page.json", "in/b.txt", "--out", "left", "--workers", "2")
+    assert run(*asked, subcommand="redact") == 0
+    before = results(folder / "left")
+    assert "page.json.redacted/page-0.png" in before
+    Image.new("RGB", (200, 90), "red").save("in/scan.png")
+    assert run(*asked, subcommand="redact") == 0
+    after = results(folder / "left")
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {"page.json.redacted/document.json", "page.json.redacted/page-0.png"}
+
+
+def test_one_run_at_a_time_writes_results(folder: Path) -> None:
+    assert run("in/b.txt", "--out", "out") == 0
+    killed = folder / "out/.b.md.json.1f2e3d4c.partial"
+    killed.write_text("{")
+    with locks.locked(folder / "out"), pytest.raises(OutputExistsError, match="Another run"):
+        run("in/b.md", "--out", "out")
+    assert killed.exists()
+    assert run("in/b.md", "--out", "out") == 0
+    assert not killed.exists()
+
+
+def test_no_file_holds_up_the_others(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder / "in/slow.pdf").write_bytes(pdfs.nested_forms(depth=12, times=10))
+    assert run("in", "--out", "out", "--time-limit", "3") == 7
+    told = capfd.readouterr().err
+    assert "READER_TIMEOUT: in/slow.pdf: " in told
+    assert "3 of 5 documents done, 2 failed (1 READER_TIMEOUT, 1 UNSUPPORTED_FORMAT)" in told
+    with pytest.raises(SystemExit, match="2"):
+        run("in", "--time-limit", "3", "--reader", "here")
+
+
+def test_images_that_were_not_read_are_counted_and_not_told_one_by_one(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    drawn = pdfs.strips(3, size=(612, 792), top=792, height=792)
+    header = pdfs.shown(" ".join(f"word{number}" for number in range(25)), x=9, y=780, size=5)
+    shows = {"objects": [pdfs.image(2, 2, b"\x80" * 4)], "shows": "/XObject << /Im1 12 0 R >>"}
+    (folder / "in/scan.pdf").write_bytes(pdfs.file([drawn + header], **shows))
+    assert main(["extract", "model", "in", "--out", "out", "--policy", "policy.toml"]) == 7
+    told = capfd.readouterr().err
+    assert "4 of 5 documents done, 1 with images that were not read, 1 failed" in told
+    assert "warning" not in told
+    answer = json.loads((folder / "out/scan.pdf.json").read_text())
+    assert answer["source"]["unread_pages"] == [0]
 
 
 def test_foreign_files_are_never_removed(folder: Path) -> None:
