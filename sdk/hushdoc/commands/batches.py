@@ -6,17 +6,17 @@ import argparse
 import errno
 import sys
 import warnings
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from hushdoc.commands import answering, documents, results
 from hushdoc.commands.answering import Serializable, shown
 from hushdoc.commands.documents import Source
+from hushdoc.commands.outcomes import Outcome, Tally, Task, exhausted, outcomes
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.provenance import ReadingWarning
 from hushdoc.errors import HushdocError, OutputWriteError
@@ -25,110 +25,10 @@ from hushdoc.system.progress import Progress, reported
 from hushdoc.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from hushdoc.document.document import Document
-    from hushdoc.runtime.extraction import Failure
-    from hushdoc.runtime.model import Model
-
-PARTIAL = 7
-"""Exit code when some documents failed and others did not."""
-
-_FAILURES_SHOWN = 5
-"""How many failures are printed where all of them are in a report."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """Errors of a disk that takes no result of any document."""
-
-Answer = TypeVar("Answer", bound=Serializable)
-
-
-def _exhausted(answers: Iterator[Any]) -> None:
-    """Takes all answers and prints none."""
-    for _ in answers:
-        pass
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task(Generic[Answer]):
-    """What a subcommand does with each document.
-
-    Attributes:
-        model: What answers.
-        read: Opens a document.
-        ask: Returns the answer about a document.
-        store: Writes the result of a document to files whose names begin with a path, and returns
-            them.
-        settings: The options that results depend on.
-        write: Prints answers, with failures in their place.
-    """
-
-    model: Model
-    read: Callable[[Source], Document]
-    ask: Callable[[Document], Answer]
-    store: Callable[[Path, Document, Answer], Iterable[Path]]
-    settings: Mapping[str, Any]
-    write: Callable[[Iterator[Answer | Failure]], None] = _exhausted
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Outcome:
-    """What became of a document: its answer, or why there is none."""
-
-    source: Source
-    document: Document | None = None
-    answer: Any = None
-    error: HushdocError | None = None
-
-    def shown(self) -> Any:
-        """Returns the answer, or a failure in its place."""
-        from hushdoc.runtime.extraction import Failure
-
-        if self.error is None:
-            return self.answer
-        return Failure(document_id=documents.as_text(self.source.path), error=self.error)
-
-
-@dataclass(kw_only=True)
-class _Tally:
-    """How many documents there are, and what became of them."""
-
-    total: int
-    done: int = 0
-    earlier: int = 0
-    unread: int = 0
-    failures: list[_Outcome] = field(default_factory=list)
-    codes: Counter[str] = field(default_factory=Counter)
-
-    def count(self, outcome: _Outcome) -> None:
-        """Counts a document; the first failures are kept."""
-        if outcome.error is None:
-            self.done += 1
-            source = outcome.answer.source
-            self.unread += source is not None and bool(source.unread_pages)
-            return
-        self.codes[outcome.error.code] += 1
-        if len(self.failures) < _FAILURES_SHOWN:
-            self.failures.append(outcome)
-
-    def exit_code(self) -> int:
-        """Returns 0, PARTIAL, or that of the first failure where nothing else is."""
-        first = next((outcome.error for outcome in self.failures), None)
-        if first is None:
-            return 0
-        return PARTIAL if self.done or self.earlier else first.exit_code
-
-    def __str__(self) -> str:
-        """Returns one line for people."""
-        counts = [f"{self.done} of {self.total} document{'s' * (self.total != 1)} done"]
-        if self.earlier:
-            counts.append(f"{self.earlier} done before")
-        if self.unread:
-            counts.append(f"{self.unread} with images that were not read")
-        if self.codes:
-            codes = ", ".join(f"{count} {code}" for code, count in sorted(self.codes.items()))
-            counts.append(f"{self.codes.total()} failed ({codes})")
-        return ", ".join(counts)
 
 
 def prepared(options: argparse.Namespace, endings: Iterable[str]) -> list[Source]:
@@ -155,7 +55,7 @@ def settings(options: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 def answer_each(options: argparse.Namespace, sources: list[Source], task: Task[Any]) -> int:
     """Prints or stores all answers, reports the documents that failed; returns the exit code."""
-    tally = _Tally(total=len(sources))
+    tally = Tally(total=len(sources))
     if options.out is not None:
         _store_each(options, sources, task, tally)
         return tally.exit_code()
@@ -166,14 +66,14 @@ def answer_each(options: argparse.Namespace, sources: list[Source], task: Task[A
 
 
 def _printed(
-    options: argparse.Namespace, sources: list[Source], task: Task[Any], tally: _Tally
-) -> Iterator[_Outcome]:
+    options: argparse.Namespace, sources: list[Source], task: Task[Any], tally: Tally
+) -> Iterator[Outcome]:
     """Yields what becomes of each document, and reports failures and progress meanwhile."""
     with ExitStack() as stack:
         progress = None
         if not is_single(sources) and not sys.stdout.isatty():
             progress = stack.enter_context(reported(len(sources), sys.stderr))
-        for outcome in stack.enter_context(closing(_outcomes(sources, task, options.workers))):
+        for outcome in stack.enter_context(closing(outcomes(sources, task, options.workers))):
             tally.count(outcome)
             if progress is not None:
                 progress.count(failed=outcome.error is not None)
@@ -183,10 +83,10 @@ def _printed(
 
 
 def _store_each(
-    options: argparse.Namespace, sources: list[Source], task: Task[Any], tally: _Tally
+    options: argparse.Namespace, sources: list[Source], task: Task[Any], tally: Tally
 ) -> None:
     """Writes the results that are not there yet, and reports on all."""
-    write = task.write if getattr(options, "jsonl", False) else _exhausted
+    write = task.write if getattr(options, "jsonl", False) else exhausted
     certificate = task.model.certificate.certificate_id
     made_by = {"version": __version__, "certificate": certificate, **task.settings}
     with ExitStack() as stack:
@@ -194,8 +94,8 @@ def _store_each(
         folder = stack.enter_context(results.opened(options.out, options.subcommand, made_by))
         progress = stack.enter_context(reported(len(sources), sys.stderr))
         storing = _Storing(folder=folder, task=task, tally=tally, progress=progress)
-        outcomes = closing(_outcomes(storing.pending(sources), task, options.workers))
-        write(map(storing.stored, stack.enter_context(outcomes)))
+        found = closing(outcomes(storing.pending(sources), task, options.workers))
+        write(map(storing.stored, stack.enter_context(found)))
     for outcome in tally.failures:
         _report(options, outcome)
     listed = f"; all failures are in '{options.out / results.FAILURES}'" if tally.codes else ""
@@ -216,9 +116,9 @@ class _Storing:
 
     folder: results.Results
     task: Task[Any]
-    tally: _Tally
+    tally: Tally
     progress: Progress
-    made_from: dict[str, str | None] = field(default_factory=dict)
+    made_from: deque[str | None] = field(default_factory=deque)
 
     def pending(self, sources: Iterable[Source]) -> Iterator[Source]:
         """Yields the documents that are not done."""
@@ -228,12 +128,12 @@ class _Storing:
                 self.tally.earlier += 1
                 self.progress.count(earlier=True)
             else:
-                self.made_from[source.name] = digest
+                self.made_from.append(digest)
                 yield source
 
-    def stored(self, outcome: _Outcome) -> Any:
+    def stored(self, outcome: Outcome) -> Any:
         """Writes a result, or a line of the report on failures; returns what was answered."""
-        digest = self.made_from.pop(outcome.source.name)
+        digest = self.made_from.popleft()
         if outcome.error is None:
             outcome = replace(outcome, error=self._store(outcome, digest))
         if outcome.error is not None:
@@ -242,7 +142,7 @@ class _Storing:
         self.progress.count(failed=outcome.error is not None)
         return outcome.shown()
 
-    def _store(self, outcome: _Outcome, made_from: str | None) -> HushdocError | None:
+    def _store(self, outcome: Outcome, made_from: str | None) -> HushdocError | None:
         """Writes a result, or returns why it can't be; a disk that is full ends the run."""
         name, document = outcome.source.name, outcome.document
         assert document is not None
@@ -260,42 +160,6 @@ class _Storing:
         return None
 
 
-def _outcomes(sources: Iterable[Source], task: Task[Any], workers: int) -> Generator[_Outcome]:
-    """Yields what becomes of each document, in their order."""
-    from hushdoc.runtime.extraction import Failure
-    from hushdoc.runtime.streaming import answers
-
-    waiting: deque[Source] = deque()
-
-    def taken() -> Iterator[Source]:
-        for source in sources:
-            waiting.append(source)
-            yield source
-
-    def asked(document: Document) -> tuple[Document, Any]:
-        return document, task.ask(document)
-
-    found: Any = answers(
-        taken(), asked, workers=workers, on_error="collect", opened=partial(_opened, task)
-    )
-    with closing(found):
-        for answer in found:
-            source = waiting.popleft()
-            if isinstance(answer, Failure):
-                yield _Outcome(source=source, error=answer.error)
-            else:
-                yield _Outcome(source=source, document=answer[0], answer=answer[1])
-
-
-def _opened(task: Task[Any], source: Any) -> Document:
-    """Returns a document; its id is the source's, unless the file itself holds one."""
-    if source.error is not None:
-        raise source.error
-    document = task.read(source)
-    named = document.id == Path(source.path).stem
-    return replace(document, id=source.id) if named else document
-
-
 def _digest(folder: results.Results, source: Source) -> str | None:
     """Returns what the result of a document is made from; None where it can't be read."""
     if source.content is not None:
@@ -307,7 +171,7 @@ def _digest(folder: results.Results, source: Source) -> str | None:
         return None
 
 
-def _report(options: argparse.Namespace, outcome: _Outcome) -> None:
+def _report(options: argparse.Namespace, outcome: Outcome) -> None:
     assert outcome.error is not None
     message = shown(str(outcome.error), limit=2000)
     answering.report(options, f"{outcome.error.code}: {shown(outcome.source.path)}: {message}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushdoc.commands import answering, batches
 from hushdoc.commands.answering import shown
+from hushdoc.commands.outcomes import Task
 
 if TYPE_CHECKING:
     from hushdoc.commands.documents import Source
@@ -48,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     single = batches.is_single(sources)
     reading = answering.reading(options, single=single)
     model: ClassificationModel = answering.load(options, "ClassificationModel")
-    task = batches.Task(
+    task = Task(
         model=model,
         read=partial(_read, model, options, reading),
         ask=partial(model.classify, top_k=options.top_k),

@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath, PurePosixPath
 
 from hushdoc.commands.results import JOURNAL
 from hushdoc.document.limits import ReadingLimits
-from hushdoc.errors import InputError, UnsupportedFormatError
+from hushdoc.errors import InputError, LimitExceededError, UnsupportedFormatError
 
 STANDARD_INPUT = "-"
 
@@ -68,13 +68,14 @@ def named(options: argparse.Namespace) -> list[Source]:
     return found
 
 
-def apart(sources: Iterable[Source], endings: Iterable[str]) -> list[Source]:
+def apart(sources: Sequence[Source], endings: Iterable[str]) -> list[Source]:
     """Returns each document once; InputError where two results would be one file.
 
     `endings` are those of the files of a result.
     """
+    failed = [source for source in sources if source.error is not None]
     found: dict[str, Source] = {}
-    for source in sources:
+    for source in (source for source in sources if source.error is None):
         other = found.setdefault(source.name, source)
         if os.path.abspath(other.path) != os.path.abspath(source.path):
             raise _same_result(other, source)
@@ -83,7 +84,7 @@ def apart(sources: Iterable[Source], endings: Iterable[str]) -> list[Source]:
         for folder in PurePosixPath(name).parents:
             if str(folder) in taken:
                 raise _same_result(taken[str(folder)], source)
-    return list(found.values())
+    return [*found.values(), *failed]
 
 
 def _same_result(one: Source, other: Source) -> InputError:
@@ -107,6 +108,11 @@ def _piped(content: bytes, meaning: str) -> Iterator[Source]:
     if meaning == "document" or (meaning == "auto" and not _is_list(content)):
         yield Source(path=STANDARD_INPUT, name="document", content=content)
         return
+    if len(content) > ReadingLimits().max_bytes:
+        raise LimitExceededError(
+            f"The list on standard input is longer than {ReadingLimits().max_bytes} bytes. Pass it "
+            "in parts."
+        )
     separator = b"\0" if b"\0" in content else b"\n"
     paths = [os.fsdecode(line.removesuffix(b"\r")) for line in content.split(separator)]
     paths = [path for path in paths if path]

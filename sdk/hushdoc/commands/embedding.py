@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hushdoc.commands import answering, batches
+from hushdoc.commands.outcomes import Task
 
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import Subcommands
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     single = batches.is_single(sources)
     reading = answering.reading(options, single=single)
     model: EmbeddingModel = answering.load(options, "EmbeddingModel")
-    task = batches.Task(
+    task = Task(
         model=model,
         read=partial(answering.read_document, options=options, settings=reading),
         ask=partial(model.embed, level=options.level),

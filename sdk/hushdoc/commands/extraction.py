@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from hushdoc.commands import answering, batches
 from hushdoc.commands.answering import shown
+from hushdoc.commands.outcomes import Task
 from hushdoc.errors import InputError
 from hushdoc.system import atomic_files, terminals
 
@@ -80,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         options.refuse_usage(f"--{views[0]} shows one document; give exactly one, or --out DIR")
     reading = answering.reading(options, single=single)
     model = answering.load(options, "KIEModel", "HashedCRFModel")
-    task = batches.Task(
+    task = Task(
         model=model,
         read=partial(answering.read_document, options=options, settings=reading),
         ask=partial(_answer, model, options),

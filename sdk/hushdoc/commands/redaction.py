@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hushdoc.commands import answering, batches, documents
 from hushdoc.commands.answering import shown
+from hushdoc.commands.outcomes import Task
 from hushdoc.commands.results import require_usable
 from hushdoc.system import atomic_files
 
@@ -82,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
         answer = model.extract(document)
         _print(_redacted(options, options.out, document, answer), answer)
         return 0
-    task = batches.Task(
+    task = Task(
         model=model,
         read=partial(answering.read_document, options=options, settings=reading),
         ask=model.extract,
