@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         InputError,
         LimitExceededError,
         MissingExtraError,
+        ModelClosedError,
         OCRError,
         OCRRequiredError,
         PolicyViolationError,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from hushdoc.policy.policy import Policy
     from hushdoc.reading.opening import open_document
     from hushdoc.runtime.classification import ClassificationModel
+    from hushdoc.runtime.dataframes import to_pandas
     from hushdoc.runtime.embedding import EmbeddingModel
     from hushdoc.runtime.extraction import Extraction, Failure, Field
     from hushdoc.runtime.hashed.model import HashedCRFModel
@@ -80,6 +82,7 @@ __all__ = [
     "LabelScore",
     "LimitExceededError",
     "MissingExtraError",
+    "ModelClosedError",
     "OCRError",
     "OCRRequiredError",
     "Page",
@@ -103,6 +106,7 @@ __all__ = [
     "to_hocr",
     "to_html",
     "to_markdown",
+    "to_pandas",
     "verify",
 ]
 
@@ -135,6 +139,7 @@ _HOMES = {
     "to_hocr": "viewing.hocr",
     "to_html": "viewing.html",
     "to_markdown": "viewing.markdown",
+    "to_pandas": "runtime.dataframes",
     "verify": "artifact.artifact",
 }
 """The module of each public name that is not an error."""

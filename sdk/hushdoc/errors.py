@@ -23,6 +23,7 @@
     +-- ParityError                 (exit 6) the exported graph does not answer like the checkpoint
     +-- MissingExtraError           (exit 6) an optional package is missing; prints the pip line
     +-- OCRError                    (exit 6) OCR whose program is missing, failed or took too long
+    +-- ModelClosedError            (exit 6) a model that was asked after `close`
     +-- DeviceUnavailableError      (exit 6) an explicit device that is not there
     +-- TelemetryActiveError        (exit 6) the host imported onnxruntime with telemetry on
 
@@ -215,6 +216,12 @@ class OCRError(HushdocError):
     """Says why a page could not be read by OCR."""
 
     default_code = "OCR_FAILED"
+
+
+class ModelClosedError(HushdocError):
+    """Says that a model was asked after it was closed."""
+
+    default_code = "MODEL_CLOSED"
 
 
 class DeviceUnavailableError(HushdocError):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import hushdoc_tiny as tiny
 import pytest
@@ -15,7 +20,7 @@ from hushdoc_export import agreement, field_agreement, parity, probes
 from hushdoc_export.quantize import VARIANTS
 
 TEXT = (Path(__file__).parents[2] / "docs/runtime.md").read_text("utf-8")
-EXPORT, LOAD = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+EXPORT, LOAD, CLOSE, AWAIT = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
 def test_every_variant_stands_in_its_table_with_its_file() -> None:
@@ -53,3 +58,43 @@ def test_the_sample_that_loads_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"hushdoc": hushdoc, "policy": tiny.policy()}
     exec(compile(LOAD.replace('"model"', '"artifact"'), "docs/runtime.md", "exec"), names)
     assert isinstance(names["model"], hushdoc.KIEModel)
+
+
+PAGE = hushdoc.Document.from_words(["Total"], [(1, 2, 30, 9)], width=90, height=40, id="invoice")
+
+
+def test_the_sample_that_closes_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "invoice.pdf").write_text(json.dumps(PAGE.to_dict()))  # told by its content
+    names = {"hushdoc": hushdoc, "policy": tiny.policy()}
+    (tmp_path / "model").symlink_to(tiny.sealed())
+    exec(compile(CLOSE, "docs/runtime.md", "exec"), names)
+    shown, coverage = capsys.readouterr().out.splitlines()
+    assert shown.startswith("<hushdoc.KIEModel 'tiny-kie' version 1: 3 fields, epsilon ")
+    assert coverage == "1.0"
+    with pytest.raises(hushdoc.ModelClosedError):
+        names["model"].extract(PAGE)
+
+
+def test_the_sample_that_awaits_runs(tmp_path: Path) -> None:
+    content = json.dumps(PAGE.to_dict())
+    (tmp_path / "a.json").write_text(content)
+    handlers: dict[str, Any] = {}
+
+    class UploadFile:
+        async def read(self) -> bytes:
+            return content.encode()
+
+    def post(path: str) -> Any:
+        return lambda handler: handlers.setdefault(path, handler)
+
+    model = hushdoc.KIEModel.load(tiny.sealed(), policy=tiny.policy())
+    names: dict[str, Any] = {"hushdoc": hushdoc, "asyncio": asyncio, "partial": partial}
+    names |= {"app": SimpleNamespace(post=post), "UploadFile": UploadFile, "model": model}
+    exec(compile(AWAIT, "docs/runtime.md", "exec"), names)
+    expected = model.extract(PAGE)
+    found = asyncio.run(handlers["/fields"](UploadFile()))
+    assert [row["label"] for row in found] == [field.label for field in expected.fields]
+    assert asyncio.run(names["all_of"]([tmp_path / "a.json"] * 3)) == [expected] * 3

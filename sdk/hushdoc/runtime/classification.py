@@ -6,7 +6,8 @@ What reads the document is a graph or a table of hashed features; the answer is 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Literal, Self
 
@@ -15,8 +16,9 @@ import numpy as np
 from hushdoc import arguments
 from hushdoc.artifact.artifact import Artifact
 from hushdoc.certificate.certificate import Certificate
-from hushdoc.document.document import Document, required
+from hushdoc.document.document import Document
 from hushdoc.runtime import images
+from hushdoc.runtime.asynchronous import in_thread
 from hushdoc.runtime.extraction import Failure, StageClock
 from hushdoc.runtime.graph_classifier import GraphClassifier
 from hushdoc.runtime.hashed.classifier import TableClassifier
@@ -24,7 +26,7 @@ from hushdoc.runtime.label_scores import Classification, LabelScore
 from hushdoc.runtime.model import Model, require_class
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.runtime.session import Runtime
-from hushdoc.runtime.streaming import Item, answers, open_path, opener
+from hushdoc.runtime.streaming import Item, answers, document_of, open_path, opener
 
 FORMAT_OF_TABLES = "safetensors"
 
@@ -48,6 +50,7 @@ class ClassificationModel(Model):
         self.labels = classifier.labels
         self.modality = classifier.modality
         self.scoring = classifier.scoring
+        self.device = classifier.device
         self._classifier = classifier
 
     @classmethod
@@ -67,27 +70,52 @@ class ClassificationModel(Model):
         model.scoring = scoring
         return model
 
-    def classify(self, document: Document, *, top_k: int = 1) -> Classification:
+    def _extent(self) -> str:
+        return f"{len(self.labels)} classes"
+
+    def classify(self, document: Item, *, top_k: int = 1) -> Classification:
         """Returns the most probable classes of a document.
 
         Args:
-            document: For models of text, pages or a plain text; for models of layout, pages with
-                words; for models of images, pages with images, which need no words.
+            document: A document, the path of a file, which a model of images opens without reading
+                its words, or a function that returns a document. For models of text, pages or a
+                plain text; for models of layout, pages with words; for models of images, pages with
+                images, which need no words.
             top_k: How many labels are returned, best first; all where there are fewer.
 
         Raises:
             EmptyDocumentError: There is no word, or for a model of images no page.
             BoxError: A box is NaN, swapped or off its page.
             InputError: It is no document, a page or word can't be used, or a page has no image
-                that can be read.
+                that can be read. A path raises what `hushdoc.open_document` does.
             TaskMismatchError: A plain text was given to a model of layout or images.
             LimitExceededError: The runtime's memory limit is too small for one window or image.
+            ModelClosedError: The model was closed.
         """
         arguments.integer(top_k, what="top_k")
+        used = self._in_use()
+        return used._classify(document_of(document, used._opener()), top_k)
+
+    async def aclassify(self, document: Item, *, top_k: int = 1) -> Classification:
+        """Returns what `classify` does, while the event loop goes on, as `KIEModel.aextract` does.
+
+        Args:
+            document: As for `classify`.
+            top_k: How many labels are returned, best first; all where there are fewer.
+
+        Raises:
+            HushdocError: As `classify` raises it.
+        """
+        return await in_thread(partial(self._in_use().classify, document, top_k=top_k))
+
+    def _opener(self) -> Callable[[str | os.PathLike[str]], Document]:
+        """Returns what opens the files this model is asked about."""
+        return images.with_image if self.modality == "image" else open_path
+
+    def _classify(self, document: Document, top_k: int) -> Classification:
         clock = StageClock()
         scoring = self.scoring
         temperature = 1.0 if scoring is None else scoring.temperature
-        document = required(document)
         reading = self._classifier.read(document, temperature=temperature, clock=clock)
         clock.count("model")
         # The curve never falls, so the raw order is the order; it also decides ties.
@@ -104,6 +132,7 @@ class ClassificationModel(Model):
             coverage=reading.coverage,
             warnings=reading.warnings,
             source=document.source,
+            calibrated_on=None if scoring is None else scoring.fitted_on,
             timings=clock.timings(),
         )
 
@@ -132,11 +161,12 @@ class ClassificationModel(Model):
                 own, one for each worker, within the time and memory of `ReadingLimits`.
         """
         arguments.integer(top_k, what="top_k")
+        used = self._in_use()
         return answers(
             documents,
-            partial(self.classify, top_k=top_k),
+            partial(used.classify, top_k=top_k),
             workers=workers,
             on_error=on_error,
             progress=progress,
-            opened=opener(reader, images.with_image if self.modality == "image" else open_path),
+            opened=opener(reader, used._opener()),
         )

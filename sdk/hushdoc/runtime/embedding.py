@@ -7,7 +7,9 @@ cosine of the angle between them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -17,15 +19,16 @@ import numpy.typing as npt
 from hushdoc import arguments
 from hushdoc.artifact.artifact import Artifact
 from hushdoc.certificate.certificate import Certificate
-from hushdoc.document.document import Document, required
+from hushdoc.document.document import Document
 from hushdoc.errors import ArtifactError, InputError
 from hushdoc.runtime import windows
+from hushdoc.runtime.asynchronous import in_thread
 from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, texts_of
 from hushdoc.runtime.extraction import Failure, Field, StageClock
 from hushdoc.runtime.graph_batches import open_graph, output_width, window_outputs
 from hushdoc.runtime.model import Model, require_class
 from hushdoc.runtime.session import Array, Runtime, Session
-from hushdoc.runtime.streaming import Item, answers, opener
+from hushdoc.runtime.streaming import Item, answers, document_of, opener
 from hushdoc.runtime.vectors import Embedding, Vectors
 
 TASK = "embedding"
@@ -35,6 +38,8 @@ POOLINGS = ("mean", "cls")
 token's. Several windows are weighted by their tokens."""
 
 LEVELS = ("page", "field", "document")
+
+_FILE_NAME = re.compile(r"\S+\.(pdf|png|jpe?g|tiff?|webp|txt|json|html?|hocr)", re.IGNORECASE)
 
 
 class EmbeddingModel(Model):
@@ -54,6 +59,7 @@ class EmbeddingModel(Model):
         self.certificate = certificate
         self.preprocessing = encoder.preprocessing
         self.pooling = pooling
+        self.device = session.device
         self.dimensions = output_width(session, ("batch", "sequence"), what="an embedding")
         self._encoder = encoder
         self._session = session
@@ -70,18 +76,24 @@ class EmbeddingModel(Model):
         certificate = artifact.certificate
         return cls(certificate=certificate, pooling=pooling, encoder=encoder, session=session)
 
+    def _extent(self) -> str:
+        return f"{self.dimensions} dimensions"
+
     def embed(
         self,
-        document: Document,
+        document: Item,
         *,
         level: Literal["page", "field", "document"] = "page",
         fields: Iterable[Field] | None = None,
     ) -> Embedding:
-        """Returns the vectors of a document's pages or fields, or of all of it.
+        """Returns the vectors of a document's pages or fields, or of all of it, or of a text.
 
         Args:
             document: On pages, whose words are joined by spaces, or a plain text, which counts as
-                one page.
+                one page; a `pathlib.Path` of a file; or a function that returns a document. A
+                string is a text and never a path here: `embed("two words")` is
+                `embed_texts(["two words"])`, whatever the level, and warns of a text that looks
+                like a file's name.
             level: What gets a vector. "field": each field's text, read on its own.
             fields: For the level "field" and only there: what to embed, such as
                 `Extraction.fields`.
@@ -89,7 +101,9 @@ class EmbeddingModel(Model):
         Raises:
             EmptyDocumentError: The document has no word at all.
             InputError: An argument is not a Document or a Field, or a word or box can't be used.
+                A path raises what `hushdoc.open_document` does.
             LimitExceededError: The runtime's memory limit is too small for one window.
+            ModelClosedError: The model was closed.
         """
         arguments.choice(level, LEVELS, what="level")
         if (fields is None) == (level == "field"):
@@ -97,7 +111,33 @@ class EmbeddingModel(Model):
                 f"level is {level!r} and fields are {arguments.described(fields)}; expected fields "
                 "with level='field', and only there."
             )
-        texts = texts_of(required(document), self.preprocessing)
+        used = self._in_use()
+        if isinstance(document, str) and fields is None:
+            return _noted(used.embed_texts([document]), document)
+        text = Document.from_text(document) if isinstance(document, str) else document
+        return used._embed(document_of(text), level, fields)
+
+    async def aembed(
+        self,
+        document: Item,
+        *,
+        level: Literal["page", "field", "document"] = "page",
+        fields: Iterable[Field] | None = None,
+    ) -> Embedding:
+        """Returns what `embed` does, while the event loop goes on, as `KIEModel.aextract` does.
+
+        Args:
+            document: As for `embed`.
+            level: What gets a vector.
+            fields: For the level "field" and only there: what to embed.
+
+        Raises:
+            HushdocError: As `embed` raises it.
+        """
+        return await in_thread(partial(self._in_use().embed, document, level=level, fields=fields))
+
+    def _embed(self, document: Document, level: str, fields: Iterable[Field] | None) -> Embedding:
+        texts = texts_of(document, self.preprocessing)
         if fields is not None:
             found = _fields(fields)
             texts = [item.text for item in found]
@@ -126,7 +166,19 @@ class EmbeddingModel(Model):
                     f"Text {number} is {type(text).__name__}, expected a string. Leave it out."
                 )
         nothing = (None,) * len(texts)
-        return self._answer(None, "text", texts, range(len(texts)), "Text", nothing, nothing)
+        used = self._in_use()
+        return used._answer(None, "text", texts, range(len(texts)), "Text", nothing, nothing)
+
+    async def aembed_texts(self, texts: Sequence[str]) -> Embedding:
+        """Returns what `embed_texts` does, while the event loop goes on.
+
+        Args:
+            texts: In any number.
+
+        Raises:
+            HushdocError: As `embed_texts` raises it.
+        """
+        return await in_thread(partial(self._in_use().embed_texts, texts))
 
     def embed_many(
         self,
@@ -141,9 +193,9 @@ class EmbeddingModel(Model):
         """Yields the vectors of each document, in their order, as soon as they are known.
 
         Args:
-            documents: Documents, paths of files, or functions that return a document, such as
-                `partial(open_document, path, password=...)`; taken a few at a time, so a generator
-                streams.
+            documents: Documents, paths of files (strings too, unlike in `embed`), or functions that
+                return a document, such as `partial(open_document, path, password=...)`; taken a few
+                at a time, so a generator streams.
             level: What gets a vector.
             workers: How many documents are read at once, each by a thread of its own.
             on_error: "raise" stops at the first document that can't be read; "collect" yields a
@@ -155,7 +207,7 @@ class EmbeddingModel(Model):
         arguments.choice(level, ("page", "document"), what="level")
         return answers(
             documents,
-            partial(self.embed, level=level),
+            partial(self._in_use()._embed, level=level, fields=None),
             workers=workers,
             on_error=on_error,
             progress=progress,
@@ -228,6 +280,17 @@ def _fields(given: object) -> tuple[Field, ...]:
         arguments.instance(item, Field, what=f"Field {number}", advice=advice)
         for number, item in enumerate(arguments.each(given, what=what, of="fields"))
     )
+
+
+def _noted(answer: Embedding, text: str) -> Embedding:
+    """Returns the answer, with a warning where its text may have been meant as a path."""
+    if not _FILE_NAME.fullmatch(text):
+        return answer
+    note = (
+        f"The text {arguments.short_repr(text)} looks like a file's name, and was embedded as a "
+        "text. Pass pathlib.Path(...) for the file."
+    )
+    return replace(answer, warnings=(*answer.warnings, note))
 
 
 def _directions(vectors: npt.NDArray[np.float64]) -> Vectors:

@@ -14,26 +14,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from time import perf_counter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from hushdoc.document.page import Box, Page, union
 from hushdoc.document.provenance import Source
 from hushdoc.errors import HushdocError, InputError, UnsupportedFormatError
+from hushdoc.runtime import dataframes
 from hushdoc.runtime.scoring import Scoring
+
+if TYPE_CHECKING:
+    import pandas
 
 SCHEMA_VERSION = 4
 
-COLUMNS = (
-    "document_id", "label", "text", "score", "page", "x0", "y0", "x1", "y1", "word_ids", "start",
-    "stop", "below_threshold", "source",
-)  # fmt: skip
+COLUMNS = tuple(dataframes.DTYPES)
 """The columns of `Extraction.to_rows`, in the order a CSV file has them.
 
-What a field does not have is empty: a place on the page, or in a plain text. Fields below the
-threshold come last, with "yes" under `below_threshold`, which is empty for others. `source` is the
-document's, as one line for people.
+What a field does not have is empty. Fields below the threshold come last, with "yes" under
+`below_threshold`, which is empty for others. `source` is the document's, as a line for people.
 """
 
 _FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
@@ -270,6 +270,10 @@ class Extraction(Answer):
             for found in group
         ]
 
+    def to_pandas(self) -> pandas.DataFrame:
+        """Returns one row for each field, as `hushdoc.to_pandas` does for many answers."""
+        return dataframes.to_pandas([self])
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Extraction:
         """Returns the extraction that `to_dict` wrote.
@@ -306,7 +310,7 @@ def _corners(box: Box | None) -> tuple[float | str, ...]:
     return ("",) * 4 if box is None else tuple(box.to_list())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Failure(Answer):
     """A document that could not be read, in its place among the answers to many.
 
@@ -317,6 +321,14 @@ class Failure(Answer):
 
     document_id: str
     error: HushdocError
+
+    def __eq__(self, other: object) -> bool:
+        """Returns whether the document, the error's code and its message are the same."""
+        return isinstance(other, Failure) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        """Returns a hash that equal failures share."""
+        return hash((self.document_id, self.error.code))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for JSON."""

@@ -61,6 +61,11 @@ class GraphClassifier:
     session: Session
 
     @property
+    def device(self) -> str:
+        """What runs the graph."""
+        return self.session.device
+
+    @property
     def scoring(self) -> Scoring | None:
         """How scores are calibrated; None for raw scores."""
         return self.preprocessing.scores

@@ -13,7 +13,7 @@ import numpy as np
 
 from hushdoc.artifact.artifact import Artifact
 from hushdoc.certificate.certificate import Certificate
-from hushdoc.document.document import Document, required
+from hushdoc.document.document import Document
 from hushdoc.document.page import Page
 from hushdoc.labels import LabelSet, spans_from_tags
 from hushdoc.runtime import images, windows
@@ -58,6 +58,7 @@ class KIEModel(FieldModel):
         self.certificate = certificate
         self.labels = labels
         self.preprocessing = encoder.preprocessing
+        self.device = session.device
         self._encoder = encoder
         self._session = session
 
@@ -86,21 +87,11 @@ class KIEModel(FieldModel):
         """How scores are calibrated, and their threshold; None for raw scores."""
         return self.preprocessing.scores
 
-    def extract(self, document: Document) -> Extraction:
-        """Returns the fields of a document; pages longer than a window are read in several.
+    def _extent(self) -> str:
+        return f"{len(self.labels.fields)} fields"
 
-        Args:
-            document: Its pages; where the model reads images, each page with words needs one.
-
-        Raises:
-            EmptyDocumentError: The document has no page or no word.
-            BoxError: A box is NaN, swapped or off its page.
-            InputError: It is no document, a page has no area, a word is empty or not valid Unicode,
-                or a page has no image (NO_IMAGE) and the model reads it.
-            TaskMismatchError: The document is a plain text.
-            LimitExceededError: The runtime's memory limit is too small for one window.
-        """
-        require_pages(required(document), reads="words and their boxes")
+    def _extract(self, document: Document) -> Extraction:
+        require_pages(document, reads="words and their boxes")
         document.check()
         clock = StageClock()
         document, notes = laid_out(document, self.preprocessing)

@@ -47,6 +47,8 @@ class Classification(Answer):
         warnings: What the caller should know about this answer, in words.
         timings: Where the time went.
         source: Where the words came from, as the document says; None where nobody read it.
+        calibrated_on: The documents that scores were calibrated on; None where scores are the
+            model's own, which order classes and are no shares of right answers.
     """
 
     document_id: str
@@ -56,6 +58,7 @@ class Classification(Answer):
     warnings: tuple[str, ...]
     timings: Timings = field(compare=False)
     source: Source | None = None
+    calibrated_on: str | None = None
 
     @property
     def label(self) -> str | None:
@@ -69,6 +72,7 @@ class Classification(Answer):
             "document_id": self.document_id,
             "label": self.label,
             "below_threshold": self.below_threshold,
+            "calibrated_on": self.calibrated_on,
             "scores": [{"label": item.label, "score": item.score} for item in self.scores],
             "coverage": self.coverage,
             "warnings": list(self.warnings),

@@ -5,23 +5,28 @@ Contract: an artifact is opened, and so fully checked, before anything is built 
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Literal, Self
 
 from hushdoc import arguments
+from hushdoc.arguments import short_repr
 from hushdoc.artifact import artifact as artifacts
 from hushdoc.artifact.artifact import Artifact
 from hushdoc.certificate.certificate import Certificate, ModelIdentity
+from hushdoc.certificate.claim import Guarantee
 from hushdoc.document.document import Document
-from hushdoc.errors import ArtifactError, TaskMismatchError
+from hushdoc.errors import ArtifactError, ModelClosedError, TaskMismatchError
 from hushdoc.labels import LabelSet
 from hushdoc.policy.policy import Policy
+from hushdoc.runtime.asynchronous import in_thread
 from hushdoc.runtime.extraction import Extraction, Failure
-from hushdoc.runtime.session import PROVIDERS, Runtime
-from hushdoc.runtime.streaming import Item, answers, opener
+from hushdoc.runtime.session import PROVIDERS, Runtime, give_back_freed_memory
+from hushdoc.runtime.streaming import Item, answers, document_of, opener
 from hushdoc.serialization import strict_json
 
 LABELS_FILE = "labels.json"
@@ -49,11 +54,17 @@ SUBCOMMANDS = {
 class Model(ABC):
     """A verified model of one task; it holds no state between calls, so threads may share it.
 
+    As a context manager it is closed at the end of the block.
+
     Attributes:
         certificate: What its signer certifies about its privacy.
+        device: "cpu" or "cuda": what runs it.
+        closed: Whether `close` was called.
     """
 
     certificate: Certificate
+    device = "cpu"
+    closed = False
 
     @classmethod
     def load(
@@ -96,6 +107,54 @@ class Model(ABC):
     ) -> Self:
         """Returns the model of an artifact that was opened, and thereby checked, already."""
 
+    def close(self) -> None:
+        """Gives the weights' memory back; asking the model then raises ModelClosedError.
+
+        Calls and streams of answers that have begun, in any thread, end as if it were open, and
+        the memory goes with the last of them. Closing again does nothing.
+        """
+        self.closed = True
+        for part in [name for name in vars(self) if name.startswith("_")]:
+            vars(self).pop(part, None)  # another thread may close it too
+        give_back_freed_memory()
+
+    def __enter__(self) -> Self:
+        """Returns the model itself; ModelClosedError where it is closed."""
+        self._in_use()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the model."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Returns class, artifact, what it knows, its guarantees and its device."""
+        identity = self.certificate.model
+        parts = [
+            self._extent(),
+            *(_in_short(item) for item in self.certificate.claim.guarantees),
+            self.device,
+            *(["closed"] if self.closed else []),
+        ]
+        return (
+            f"<hushdoc.{type(self).__name__} {short_repr(identity.name)} version "
+            f"{identity.version}: {', '.join(parts)}>"
+        )
+
+    @abstractmethod
+    def _extent(self) -> str:
+        """Returns in a word or two how much the model knows."""
+
+    def _in_use(self) -> Self:
+        """Returns the model for one call, whose parts stay until it ends, even if it is closed."""
+        used = copy.copy(self)
+        if used.closed:
+            raise ModelClosedError(
+                f"The model {short_repr(self.certificate.model.name)} was closed and can't be "
+                "asked any more. Load it again, or close it later."
+            )
+        return used
+
 
 class FieldModel(Model):
     """A verified model that finds the fields of documents.
@@ -106,9 +165,45 @@ class FieldModel(Model):
 
     labels: LabelSet
 
+    def extract(self, document: Item) -> Extraction:
+        """Returns the fields of a document; pages longer than a window are read in several.
+
+        Args:
+            document: A document, the path of a file that `hushdoc.open_document` reads, or a
+                function that returns a document, such as `partial(open_document, content)`. Where
+                the model reads images, each page with words needs one.
+
+        Raises:
+            EmptyDocumentError: The document has no page or no word.
+            BoxError: A box is NaN, swapped or off its page.
+            InputError: It is no document, a page has no area, a word is empty or not valid Unicode,
+                or a page has no image (NO_IMAGE) and the model reads it. A path raises what
+                `hushdoc.open_document` does.
+            TaskMismatchError: The document is a plain text, and the model reads pages.
+            LimitExceededError: The runtime's memory limit is too small for one window.
+            ModelClosedError: The model was closed.
+        """
+        return self._in_use()._extract(document_of(document))
+
     @abstractmethod
-    def extract(self, document: Document) -> Extraction:
-        """Returns the fields of a document."""
+    def _extract(self, document: Document) -> Extraction:
+        """Returns the fields of a document; a closed model has no parts for it."""
+
+    async def aextract(self, document: Item) -> Extraction:
+        """Returns what `extract` does, while the event loop goes on.
+
+        A file is read, and the model run, in one of a few threads that all models of a process
+        share: as many as the cores it may use, and two at least. Further calls wait their turn. A
+        call that is cancelled while it waits is never begun; one that runs ends, and its answer is
+        dropped.
+
+        Args:
+            document: As for `extract`.
+
+        Raises:
+            HushdocError: As `extract` raises it.
+        """
+        return await in_thread(partial(self._in_use().extract, document))
 
     def extract_many(
         self,
@@ -134,7 +229,7 @@ class FieldModel(Model):
         """
         return answers(
             documents,
-            self.extract,
+            self._in_use().extract,
             workers=workers,
             on_error=on_error,
             progress=progress,
@@ -153,6 +248,16 @@ def opened(
     arguments.optional(runtime, Runtime, what="The argument 'runtime'", advice=advice)
     with artifacts.open_artifact(folder, policy, low_memory=low_memory) as artifact:
         yield artifact
+
+
+def _in_short(guarantee: Guarantee) -> str:
+    """Returns a guarantee in a few words, or that it is none."""
+    against = f"{guarantee.unit} against {guarantee.adversary}"
+    if guarantee.epsilon is None or guarantee.delta is None:
+        measured = guarantee.kind == "empirical"
+        return f"{'attacks measured, ' if measured else ''}no guarantee for a {against}"
+    condition = " on a condition" if guarantee.kind == "dp-conditional" else ""
+    return f"epsilon {guarantee.epsilon:g} at delta {guarantee.delta:g}{condition} for a {against}"
 
 
 def require_class(identity: ModelIdentity, *names: str) -> str:

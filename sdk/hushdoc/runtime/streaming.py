@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
 from hushdoc import arguments
-from hushdoc.document.document import Document
+from hushdoc.document.document import Document, required
 from hushdoc.document.provenance import READERS
 from hushdoc.errors import HushdocError, InputError
 from hushdoc.runtime.extraction import Failure
@@ -98,12 +98,23 @@ def _attempt(
         return Failure(document_id=_name(item, number), error=error)
 
 
+def document_of(
+    item: object, opened: Callable[[str | os.PathLike[str]], Document] = open_path
+) -> Document:
+    """Returns the document that an Item is, names or makes; InputError for anything else."""
+    return required(_resolved(item, opened))
+
+
+def _resolved(item: object, opened: Callable[[str | os.PathLike[str]], Document]) -> object:
+    if isinstance(item, str | os.PathLike):
+        return opened(item)
+    return item() if callable(item) and not isinstance(item, type) else item
+
+
 def _document(
     item: object, number: int, opened: Callable[[str | os.PathLike[str]], Document]
 ) -> Document:
-    if isinstance(item, str | os.PathLike):
-        return opened(item)
-    found = item() if callable(item) and not isinstance(item, type) else item
+    found = _resolved(item, opened)
     if isinstance(found, Document):
         return found
     raise InputError(

@@ -6,7 +6,7 @@ Contract: as with `hushdoc.runtime.extraction`, the keys of `to_dict` are versio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,9 @@ SCHEMA_VERSION = 2
 Vectors = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Embedding(Answer):
-    """Vectors of one document, or of some texts.
+    """Vectors of one document, or of some texts; two are equal when all but their timings are.
 
     Attributes:
         document_id: The document's id; None for texts.
@@ -48,8 +48,35 @@ class Embedding(Answer):
     coverage: tuple[float, ...]
     num_windows: tuple[int, ...]
     warnings: tuple[str, ...]
-    timings: Timings = field(repr=False)
+    timings: Timings
     source: Source | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Returns whether all but the timings are equal, vectors number by number."""
+        if not isinstance(other, Embedding):
+            return NotImplemented
+        return self._but_vectors() == other._but_vectors() and np.array_equal(
+            self.vectors, other.vectors
+        )
+
+    def __hash__(self) -> int:
+        """Returns a hash that equal embeddings share."""
+        return hash(self._but_vectors())
+
+    def __repr__(self) -> str:
+        """Returns what the vectors are of, and how many; not their numbers."""
+        return (
+            f"Embedding(document_id={self.document_id!r}, level={self.level!r}, "
+            f"vectors=<{' x '.join(map(str, self.vectors.shape))} {self.vectors.dtype}>, "
+            f"coverage={min(self.coverage, default=1.0):g}, warnings={len(self.warnings)})"
+        )
+
+    def _but_vectors(self) -> tuple[object, ...]:
+        return tuple(
+            getattr(self, item.name)
+            for item in fields(self)
+            if item.name not in ("vectors", "timings")
+        )
 
     @property
     def vector(self) -> Vectors:

@@ -11,7 +11,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,7 +54,7 @@ class Redaction:
     """
 
     document: Document
-    counts: Mapping[str, int]
+    counts: Mapping[str, int] = field(hash=False)
     folder: Path | None
 
 

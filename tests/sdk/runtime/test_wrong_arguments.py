@@ -136,11 +136,16 @@ HTML = "<div class='ocr_page' title='bbox 0 0 9 9'></div>"
 ADAPTERS = {name: getattr(reading, name) for name in reading.__all__ if name.startswith("from_")}
 OPTIONS = ("format", "ocr", "id", "password", "limits")
 
-DOCUMENTS: Mapping[str, Call] = {
+ASKED: Mapping[str, Call] = {
     "KIEModel.extract": lambda m, bad: m.kie.extract(bad),
     "HashedCRFModel.extract": lambda m, bad: m.crf.extract(bad),
     "ClassificationModel.classify": lambda m, bad: m.classification.classify(bad),
     "EmbeddingModel.embed": lambda m, bad: m.embedding.embed(bad),
+}
+"""What asks a model for one document, or a file's path."""
+
+DOCUMENTS: Mapping[str, Call] = {
+    **ASKED,
     "with_segments": lambda _, bad: reading.with_segments(bad),
     "in_reading_order": lambda _, bad: reading.in_reading_order(bad),
     "redact": lambda _, bad: hushdoc.redact(bad, ()),
@@ -212,6 +217,8 @@ PARTS: Mapping[str, Call] = {
         for name, call in MANY.items()
         for setting in ("workers", "on_error")
     },
+    "to_pandas": lambda _, bad: hushdoc.to_pandas(bad),
+    "to_pandas, an answer": lambda _, bad: hushdoc.to_pandas([bad]),
     "hushdoc.load": lambda m, bad: hushdoc.load(bad, policy=m.policy),
     "hushdoc.load(policy=)": lambda m, bad: hushdoc.load(m.folder, policy=bad),
     "hushdoc.load(device=)": lambda m, bad: hushdoc.load(m.folder, policy=m.policy, device=bad),
@@ -357,8 +364,6 @@ def test_documents_put_together_by_hand_are_looked_at(models: Models, kind: str)
     [
         (None, r"The document is NoneType; expected a Document\. .*open_document"),
         (7, r"is int; expected a Document"),
-        ("a.pdf", r"is str 'a\.pdf'; expected a Document\. Pass open_document\(path\)"),
-        (Path("a.pdf"), r"Pass open_document\(path\)"),
         (b"%PDF", r"is bytes; .*open_document\(content\)"),
         ([DOCUMENT], r"is list; .*one by one"),
         (DOCUMENT.to_dict(), r"is dict; "),
@@ -371,6 +376,18 @@ def test_what_is_no_document_is_told_with_what_to_do(
     with pytest.raises(InputError, match=says) as raised:
         DOCUMENTS[name](models, bad)
     assert raised.value.code == "BAD_INPUT"
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("bad", ["gone.pdf", Path("gone.pdf")])
+def test_a_path_is_opened_by_models_and_refused_by_others(
+    models: Models, name: str, bad: Any
+) -> None:
+    if name == "EmbeddingModel.embed" and isinstance(bad, str):
+        return  # a text
+    says = "Check the path 'gone.pdf'" if name in ASKED else r"Pass open_document\(path\)"
+    with pytest.raises(InputError, match=says):
+        DOCUMENTS[name](models, bad)
 
 
 @pytest.mark.parametrize("name", MANY)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from table_commands import CLASSIFIER, TOPICS, export, message, messages, spelled
 
+import hushdoc
 from hushdoc.__main__ import main
 from hushdoc_training import table_checkpoint
 from hushdoc_training.crf.corpus import is_held_out
@@ -31,6 +32,12 @@ def test_an_artifact_tells_the_class_of_a_text_as_one_field(
     assert export(classifier_runs / "dp-sgd", Path(model), release, "--weights", weights) == 0
     words = np.arange(40)
     limits = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
+    policy = hushdoc.Policy(
+        trust=hushdoc.TrustStore.from_file(f"{release}.trust.json"),
+        max_epsilon=8,
+        max_delta=1e-5,
+        privacy_units=frozenset({"document"}),
+    )
     for topic in TOPICS:
         text = tmp_path / f"{topic}.txt"
         text.write_text(f"{spelled(topic, words)}.\n\n{spelled(topic, words[::-1])}.")
@@ -38,6 +45,9 @@ def test_an_artifact_tells_the_class_of_a_text_as_one_field(
         trust = ("--trust", f"{release}.trust.json", "--json")
         assert main(["classify", model, str(text), *trust, *limits]) == 0
         assert json.loads(capsys.readouterr().out)["label"] == topic
+        with hushdoc.load(model, policy=policy) as loaded:
+            assert isinstance(loaded, hushdoc.ClassificationModel)
+            assert loaded.classify(text).label == topic
 
 
 def test_an_unfilled_table_is_not_sealed(

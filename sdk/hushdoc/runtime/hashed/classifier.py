@@ -29,6 +29,7 @@ class TableClassifier:
     """A checked table that classifies whole texts; its labels are in the order of its columns."""
 
     modality = "text"
+    device = "cpu"
 
     def __init__(self, sealed: SealedTable, rule: ClassConfidence) -> None:
         """Keeps the checked parts."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from hushdoc.artifact.artifact import Artifact
 from hushdoc.certificate.certificate import Certificate
-from hushdoc.document.document import Document, required
+from hushdoc.document.document import Document
 from hushdoc.hashing import segmentation
 from hushdoc.labels import OUTSIDE, LabelSet, spans_from_tags
 from hushdoc.runtime.encoding import texts_of
@@ -83,21 +83,18 @@ class HashedCRFModel(FieldModel):
         model.scoring = scoring
         return model
 
-    def extract(self, document: Document) -> Extraction:
+    def _extent(self) -> str:
+        return f"{len(self.labels.fields)} fields"
+
+    def _extract(self, document: Document) -> Extraction:
         """Returns the fields of a plain text, or of each page's words one after the other.
 
         Neighbouring sentences of one label are one field. A field's score is the mean of
         `probabilities` over its items. Where the artifact declares a calibration, the score is its
         value at `span_probabilities`, and fields below the threshold stand in `below_threshold`.
-
-        Raises:
-            EmptyDocumentError: There is no text, or nothing but whitespace.
-            BoxError: A box is NaN, swapped or off its page.
-            InputError: A page has no area.
         """
         clock = StageClock()
         fields: list[Field] = []
-        document = required(document)
         for number, text in enumerate(texts_of(document)):
             found = self._found(text, clock)
             if document.text is not None:
