@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demo_machine import FULL, QUICK, Scale, measure
+from demo_machine import FULL, QUICK, Machine, Scale, measure
 
 if TYPE_CHECKING:
     import hushdoc
@@ -158,16 +158,22 @@ def measured(out: Path, scale: Scale, goes_on: bool) -> dict[str, float]:
     print("Measuring this machine by a few training steps ...", flush=True)
     import torch
 
-    from hushdoc.system.progress import duration
-
     machine = measure(config((0, 400)))
     torch.set_num_threads(machine.threads)
+    return announce(machine, out, scale, goes_on=goes_on)
+
+
+def announce(machine: Machine, out: Path, scale: Scale, *, goes_on: bool) -> dict[str, float]:
+    """Says how long what is left will take, and whether that is more than was promised."""
+    from hushdoc.system.progress import duration
+
     takes = left(out, machine.seconds(scale))
     tried = ", ".join(
         f"{seconds:.2f} s by {threads} thread{'s' * (threads > 1)}"
         for threads, seconds in machine.steps.items()
     )
-    print(f"A training step takes {tried}{'; more are slower now' * machine.more_are_slower}.")
+    slower = "; more are slower now" * machine.more_are_slower
+    print(f"A training step takes {tried}{slower}. Training uses {machine.threads}.")
     what = "What is left of the interrupted demo" if goes_on else "All of it"
     print(f"{what} takes about {duration(sum(takes.values()))} here.")
     print("Ctrl-C stops, and the same command goes on from there.", flush=True)

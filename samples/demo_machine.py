@@ -83,6 +83,7 @@ def measure(config: Any) -> Machine:
     from hushdoc_training import invented
     from hushdoc_training.invented import storage
 
+    invented.document(seed=0, index=PROBE_DOCUMENTS, config=config)  # warms up
     began = time.monotonic()
     stream = invented.documents(seed=0, count=PROBE_DOCUMENTS, config=config)
     documents = [(labelled, storage.dumps(labelled))[0] for labelled in stream]

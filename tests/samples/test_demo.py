@@ -23,7 +23,8 @@ DONE = "done before"
 OURS = re.compile(
     r"""
     | ==\ .* | \$\ hushdoc\ .* | Measuring\ this\ machine\ .*
-    | A\ training\ step\ takes\ .*\. | .*\ takes\ about\ [\w ]+\ here\. | Ctrl-C\ stops,\ .*
+    | A\ training\ step\ takes\ .*\.\ Training\ uses\ \d\.
+    | .*\ takes\ about\ [\w ]+\ here\. | Ctrl-C\ stops,\ .*
     | Five\ minutes\ won't\ hold\ .* | command\ in\ about\ .*\ make\ demo\ QUICK=1
     | \S+:\ done\ before
     | ((public|private|unseen)\ )?(document|step|export)\ \d+/\d+\ .*\ left
@@ -158,6 +159,40 @@ def test_a_demo_of_the_other_scale_is_not_gone_on_with(tmp_path: Path) -> None:
     assert (ended.code, ended.printed.count("interrupted demo of the other scale")) == (1, 1)
 
 
+def test_the_fewest_threads_are_chosen_that_no_more_beat_by_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(DEMO.parent)
+    from demo_machine import Machine
+
+    tried = ({1: 1.0}, {1: 1.0, 2: 0.95}, {1: 1.0, 2: 9.0, 4: 0.8}, {1: 1.0, 2: 0.6, 4: 0.58})
+    machines = [
+        Machine(steps=steps, more_are_slower=False, document=0.01, windows=2) for steps in tried
+    ]
+    assert [machine.threads for machine in machines] == [1, 1, 4, 2]
+
+
+@pytest.mark.parametrize("step", [0.1, 1.0])
+def test_the_demo_says_whether_five_minutes_hold(
+    step: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(DEMO.parent)
+    import demo
+    from demo_machine import FULL, QUICK, Machine
+
+    machine = Machine(steps={1: step}, more_are_slower=False, document=0.01, windows=2)
+    takes = demo.announce(machine, tmp_path, FULL, goes_on=False)
+    printed = capsys.readouterr().out
+    assert sum(takes.values()) == pytest.approx(sum(machine.seconds(FULL).values()))
+    assert ("Five minutes won't hold" in printed) == (sum(takes.values()) > 300) == (step == 1)
+    assert ("make demo QUICK=1" in printed) == (step == 1)
+    (tmp_path / "runs" / "public" / "checkpoint").mkdir(parents=True)
+    rest = demo.announce(machine, tmp_path, FULL, goes_on=True)
+    assert rest == {**takes, "pretrain": 0}
+    assert sum(machine.seconds(QUICK).values()) < sum(takes.values()) / 4
+    assert "What is left of the interrupted demo" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_ctrl_c_at_any_moment_is_one_line(tmp_path: Path) -> None:
@@ -179,7 +214,9 @@ def test_ctrl_c_at_any_moment_is_one_line(tmp_path: Path) -> None:
         r"ACCEPTED",
         r"hushdoc extract",
     ):
-        require_stopped(quick(tmp_path, until=until))
+        stopped = quick(tmp_path, until=until)
+        assert stopped.code == 130, until
+        require_stopped(stopped)
     assert quick(tmp_path).code == 0
     begun_anew = quick(tmp_path, until="public document 1/")
     require_stopped(begun_anew)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -163,3 +164,22 @@ def test_a_process_that_does_not_know_the_ledger_makes_no_claim(tmp_path: Path) 
     assert run.claim(receipt).protected_data[0].commitment is not None
     with pytest.raises(PrivacyError, match="first process"):
         replace(run, account=LedgerAccount()).claim(receipt)
+
+
+def press_ctrl_c_at(number: int) -> During:
+    def press(step: int) -> None:
+        if step == number:
+            signal.raise_signal(signal.SIGINT)
+
+    return press
+
+
+@pytest.mark.parametrize("process", [Process, PublicProcess])
+def test_ctrl_c_in_the_last_step_ends_the_command_and_no_step_is_left(
+    process: type[Process | PublicProcess], tmp_path: Path
+) -> None:
+    with pytest.raises(KeyboardInterrupt, match="after 4 steps, and saved"):
+        process(tmp_path / "run", resume=False).go(press_ctrl_c_at(PLANNED))
+    resumed = process(tmp_path / "run", resume=True)
+    assert resumed.go() in (True, loop.Outcome(charged=PLANNED, interrupted=False))
+    assert resumed.taken == []

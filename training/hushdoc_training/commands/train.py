@@ -282,6 +282,7 @@ def _train(
     from hushdoc_training.recipes.kie import settings
     from hushdoc_training.recipes.kie import start as kie_start
     from hushdoc_training.recipes.kie import training as kie
+    from hushdoc_training.runs import loop
 
     public_texts = source.is_invented or options.public
     start = kie_start.start_from(
@@ -364,9 +365,7 @@ def _train(
             quiet=options.quiet,
         )
     if outcome.interrupted:
-        raise KeyboardInterrupt(
-            f"after {outcome.charged} steps, and saved; go on with the same command and --resume"
-        )
+        raise loop.interrupted_after(outcome.charged)
     print(f"Checkpoint: {options.out / 'checkpoint'}")
     print(f"Plot:       {options.out / 'training.png'}")
     print_head(ledger)

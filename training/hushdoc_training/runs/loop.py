@@ -40,7 +40,7 @@ def take_steps(
 ) -> int:
     """Takes the steps that are left and returns the last one that was charged.
 
-    On Ctrl-C the step under way is finished and saved.
+    On Ctrl-C the step under way is finished and saved; in the last step it is a KeyboardInterrupt.
     """
     saved_at = time.monotonic()
     with state.interrupts() as interrupted:
@@ -54,7 +54,17 @@ def take_steps(
                 save(charged)
                 saved_at = time.monotonic()
         save(charged)
+        # Whoever goes on after the last step would not hear of it.
+        if charged >= steps and agree(charged, interrupted(), False)[0]:
+            raise interrupted_after(charged)
     return charged
+
+
+def interrupted_after(charged: int) -> KeyboardInterrupt:
+    """Returns what ends a command after Ctrl-C, and says how to go on."""
+    return KeyboardInterrupt(
+        f"after {charged} steps, and saved; go on with the same command and --resume"
+    )
 
 
 def require_state(folder: Path, steps: int, *, charged: int, restored: int) -> None:

@@ -234,7 +234,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
         timeout=240,
     )
     assert pressed.returncode == 130, pressed.stderr
-    assert "--resume" in pressed.stdout
+    assert pressed.stderr.endswith("and saved; go on with the same command and --resume.\n")
     entries = read_log(out / "steps.jsonl")
     charged = sum("charge" in entry for entry in entries)
     assert charged == sum("step" in entry for entry in entries) == 1
