@@ -215,9 +215,10 @@ def write_jsonl(answers: Iterable[Serializable]) -> None:
 
 def print_scoring(model: Any) -> None:
     """Prints what the scores above it mean."""
-    from hushdoc.runtime.scoring import in_words
+    from hushdoc.viewing.fields import score_note
 
-    print(f"note: {shown(in_words(model.scoring))}", flush=True)
+    calibrated_on = None if model.scoring is None else model.scoring.fitted_on
+    print(f"note: {score_note(calibrated_on)}", flush=True)
 
 
 def report(options: argparse.Namespace, message: str) -> None:

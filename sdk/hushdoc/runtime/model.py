@@ -5,7 +5,6 @@ Contract: an artifact is opened, and so fully checked, before anything is built 
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -147,7 +146,8 @@ class Model(ABC):
 
     def _in_use(self) -> Self:
         """Returns the model for one call, whose parts stay until it ends, even if it is closed."""
-        used = copy.copy(self)
+        used = object.__new__(type(self))  # copy.copy takes eight times as long
+        vars(used).update(vars(self))
         if used.closed:
             raise ModelClosedError(
                 f"The model {short_repr(self.certificate.model.name)} was closed and can't be "

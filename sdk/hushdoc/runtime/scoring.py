@@ -100,18 +100,6 @@ class Scoring:
             )
 
 
-def in_words(scoring: Scoring | None) -> str:
-    """Returns what the scores of answers mean, in a sentence for people."""
-    if scoring is None:
-        return (
-            "Scores are the model's own probabilities and not calibrated: a wrong answer can have "
-            "a high one."
-        )
-    return (
-        f"Scores were calibrated on {scoring.fitted_on}; on other documents they can be too high."
-    )
-
-
 def _checked(data: Any) -> Mapping[str, Any]:
     if not isinstance(data, Mapping):
         raise TypeError(f"it is {type(data).__name__}, not an object")

@@ -82,11 +82,14 @@ class ShownAnswer(Protocol):
         """The documents that scores were calibrated on; None where they are not calibrated."""
 
 
-def score_note(answer: ShownAnswer) -> str:
-    """Returns what the scores of an answer mean, in one sentence."""
-    if answer.calibrated_on is None:
-        return "Scores are not calibrated: they order fields, but are no shares of right answers."
+def score_note(calibrated_on: str | None) -> str:
+    """Returns what scores mean that were calibrated on such documents, or were not."""
+    if calibrated_on is None:
+        return (
+            "Scores are the model's own probabilities and not calibrated: a wrong answer can have "
+            "a high one."
+        )
     return (
-        "Scores are calibrated: the share of such fields that were right in "
-        f"{printable(answer.calibrated_on, limit=200)}."
+        f"Scores were calibrated on {printable(calibrated_on, limit=200)}; on other documents they "
+        "can be too high."
     )

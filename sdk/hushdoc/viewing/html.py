@@ -72,7 +72,7 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
         ]
         looks = styles({*labels, *(item.label for _, item, _ in numbered)})
         counts = Counter(item.label for item in answer.fields)
-        note = score_note(answer)
+        note = score_note(answer.calibrated_on)
     parts = [
         f'<header><p class="kicker">Fields of a document</p><h1>{safe(document.id)}</h1></header>',
         figures(

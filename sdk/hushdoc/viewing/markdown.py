@@ -76,7 +76,7 @@ def _fields(answer: ShownAnswer, *, plain: bool) -> Iterator[str]:
         yield "Below the model's threshold, for a person to check:"
         yield _table(answer.below_threshold, plain=plain)
     if answer.fields or answer.below_threshold:
-        yield _inline(score_note(answer))
+        yield _inline(score_note(answer.calibrated_on))
     notes = [f"{answer.coverage:.0%} of the words were read.", *answer.warnings]
     if answer.source is not None:
         notes.append(f"Words from: {answer.source}")

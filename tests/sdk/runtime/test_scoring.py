@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hushdoc.errors import ArtifactError
 from hushdoc.runtime.encoding import Preprocessing
 from hushdoc.runtime.extraction import judged, of_text
-from hushdoc.runtime.scoring import MAX_KNOTS, Scoring, in_words
+from hushdoc.runtime.scoring import MAX_KNOTS, Scoring
 
 SCORING = Scoring(
     raw=(0.2, 0.6, 0.9),
@@ -22,11 +22,6 @@ SCORING = Scoring(
     fitted_on="invented pages",
     num_answers=200,
 )
-
-
-def test_people_are_told_what_scores_were_calibrated_on() -> None:
-    assert "not calibrated" in in_words(None)
-    assert "calibrated on invented pages; on other documents" in in_words(SCORING)
 
 
 def test_scores_follow_the_curve_and_its_ends() -> None:

@@ -96,7 +96,7 @@ def test_fields_and_boxes_are_linked_both_ways() -> None:
     anchors = {str(item.get("id")): str(item.get("style")) for item in tags.named("a")}
     assert anchors["box-0"].startswith("left:5.000%;top:40.000%;width:85.000%;height:20.000%;")
     told = " ".join(tags.words)
-    for text in ("Look here.", "12.50", "0.50", "below the threshold", "Scores are not calibrated"):
+    for text in ("Look here.", "12.50", "0.50", "below the threshold", "not calibrated"):
         assert text in told
     assert "came from" not in told
 

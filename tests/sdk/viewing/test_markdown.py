@@ -101,7 +101,8 @@ def test_fields_stand_in_a_table_before_the_text() -> None:
         "| label | text | score | page |\n|---|---|---:|---:|\n| total | 12.50 | 0.99 | 0 |\n\n"
         "Below the model's threshold, for a person to check:\n\n"
         "| label | text | score | page |\n|---|---|---:|---:|\n| date | ? | 0.10 | 0 |\n\n"
-        "Scores are not calibrated: they order fields, but are no shares of right answers.\n\n"
+        "Scores are the model's own probabilities and not calibrated: a wrong answer can have "
+        "a high one.\n\n"
         "- 50% of the words were read.\n- Page 0: 3 words were not read.\n- Words from: pdf\n\n"
         "## Page 0\n\nTotal  \n12.50\n"
     )
@@ -109,7 +110,7 @@ def test_fields_stand_in_a_table_before_the_text() -> None:
 
 def test_calibrated_scores_name_what_they_were_measured_on() -> None:
     found = answer(Found(), calibrated_on="public *bills*")
-    assert "right in public \\*bills\\*.\n" in to_markdown(page("a"), found)
+    assert "calibrated on public \\*bills\\*; on other" in to_markdown(page("a"), found)
     assert "calibrated" not in to_markdown(page("a"), answer())
     assert "No field was found." in to_markdown(page("a"), answer())
 
