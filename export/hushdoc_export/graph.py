@@ -28,6 +28,7 @@ from hushdoc.errors import (
     needs_extra,
 )
 from hushdoc.runtime.session import SCALED_BY_RUN
+from hushdoc_export import attention
 
 MAX_MODEL_BYTES = 2**31 - 2**20
 """A protobuf message, and so an ONNX file with its weights inside, can't reach 2 GiB (bytes)."""
@@ -61,23 +62,26 @@ def trace(
     *,
     free: Mapping[str, Mapping[int, Free]],  # of each input
     outputs: Sequence[str],
+    fused: bool = True,
 ) -> Any:
     """Returns the onnx.ModelProto of any torch model, bare of notes.
 
-    The model's forward takes the example's tensors in their order.
+    The model's forward takes the example's tensors in their order. Attention is one operator of the
+    graph if it is to be `fused` and this version of torch can write it.
     """
     torch = require_packages()
     _require_one_file(model)
     sizes = {dim for axes in free.values() for dim in axes.values()}
     dims = {dim: torch.export.Dim(dim.name, min=dim.minimum, max=dim.maximum) for dim in sizes}
     try:
-        with silence(), torch.no_grad(), _plain_softmax(model):
+        with silence(), torch.no_grad(), attention.in_one_step(model):
             program = torch.onnx.export(
                 model.eval(),
                 tuple(example.values()),
                 dynamo=True,
                 external_data=False,
                 verbose=False,
+                opset_version=attention.opset(torch) if fused else None,
                 input_names=list(example),
                 output_names=list(outputs),
                 dynamic_shapes=tuple(
@@ -104,23 +108,6 @@ def _require_one_file(model: Any) -> None:
             f"The weights hold {size} bytes; one ONNX file holds at most {MAX_MODEL_BYTES}. "
             "Export a smaller model, or one in half precision."
         )
-
-
-@contextlib.contextmanager
-def _plain_softmax(model: Any) -> Iterator[None]:
-    """Has LayoutLMv3 take its softmax in one step while it is traced.
-
-    It takes four (Ding et al. 2021, PB-Relax), so that half precision does not overflow in
-    training. ONNX's Softmax subtracts the largest score itself, so that only time is lost.
-    """
-    relaxed = [part for part in model.modules() if hasattr(part, "cogview_attention")]
-    for part in relaxed:
-        part.cogview_attention = lambda scores, alpha=32: scores.softmax(dim=-1)
-    try:
-        yield
-    finally:
-        for part in relaxed:
-            del part.cogview_attention
 
 
 def strip(message: Any) -> None:

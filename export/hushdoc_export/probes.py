@@ -45,14 +45,14 @@ class Traceable:
     per_token: bool = False  # whether the answer has a row for each token
     logits: bool = True  # whether its last axis are logits, of which the largest decides
 
-    def traced(self) -> Any:
-        """Returns the onnx.ModelProto of the model; raises what `graph.trace` raises."""
+    def traced(self, *, fused: bool = True) -> Any:
+        """Returns the onnx.ModelProto of the model; see `graph.trace`, which raises."""
         torch = graph.require_packages()
         example = {
             name: torch.from_numpy(np.ascontiguousarray(value))
             for name, value in self.probes[0].items()
         }
-        return graph.trace(self.model, example, free=self.free, outputs=(self.output,))
+        return graph.trace(self.model, example, free=self.free, outputs=(self.output,), fused=fused)
 
     def answer(self, probe: Inputs) -> Answer:
         """Returns what the torch model answers; a CheckpointError if it can't read the probe."""

@@ -172,7 +172,7 @@ def _made(
 ) -> tuple[_Graph, Certificate]:
     """Returns the graph to seal, and the certificate with the steps that led to it."""
     level = VARIANTS["fp32"].level
-    traced = traceable.traced()
+    traced = traceable.traced(fused=variant.fused)
     seen(TRACED, 100)
     proto = quantize.optimized(traced, level)
     exported = _loaded(proto, {"optimized": level}, certificate)

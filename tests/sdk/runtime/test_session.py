@@ -48,6 +48,33 @@ def test_runs_and_tells_its_metadata() -> None:
     assert session.outputs == {"y": ["n", "n"]}
 
 
+def test_no_slow_fusion_is_made_of_a_graph_on_a_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = hushdoc_graphs.model(
+        [
+            hushdoc_graphs.node("Add", ["x", "x"], "sum"),
+            hushdoc_graphs.node("LayerNormalization", ["sum", "w", "w"], "y"),
+        ],
+        {"x": [1, 3, 8]},
+        {"y": [1, 3, 8]},
+        {"w": np.ones(8)},
+        {},
+    )
+    options_of = Session._options
+
+    def saving(session: Session, runtime: Runtime) -> object:
+        options = options_of(session, runtime)
+        options.optimized_model_filepath = str(tmp_path / "loaded.onnx")
+        return options
+
+    monkeypatch.setattr(Session, "_options", saving)
+    Session(graph)
+    loaded = (tmp_path / "loaded.onnx").read_bytes()
+    assert b"LayerNormalization" in loaded
+    assert b"SkipLayerNormalization" not in loaded
+
+
 def test_garbage_is_an_artifact_error() -> None:
     with pytest.raises(ArtifactError, match="can't read the graph"):
         Session(b"not a graph")

@@ -1,0 +1,72 @@
+"""Attention in a graph: one operator of ONNX, with the answers of the model's own steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import hushdoc_tiny_models as tiny
+import pytest
+import torch
+
+from hushdoc_export import attention, quantize
+from hushdoc_export.quantize import VARIANTS
+
+LAYERS = 2
+
+
+def operators(proto: Any) -> Counter[str]:
+    return Counter(node.op_type for node in proto.graph.node)
+
+
+@pytest.fixture(scope="module", params=["layoutlm", "layoutlmv3"])
+def model(request: pytest.FixtureRequest) -> Any:
+    return tiny.model(request.param, num_hidden_layers=LAYERS)
+
+
+def test_each_layer_has_one_operator_and_no_softmax_is_left(model: Any) -> None:
+    traced = quantize.optimized(tiny.traceable(model).traced(), "basic")
+    assert operators(traced)["Attention"] == LAYERS
+    assert operators(traced)["Softmax"] == 0
+    (mask,) = {node.input[3] for node in traced.graph.node if node.op_type == "Attention"}
+    assert mask, "every layer reads one sum of mask and places, computed once"
+
+
+def test_the_variant_for_accelerators_keeps_the_steps(model: Any) -> None:
+    traced = tiny.traceable(model).traced(fused=VARIANTS["fp16"].fused)
+    assert operators(traced)["Attention"] == 0
+    assert operators(traced)["Softmax"] == LAYERS
+
+
+def test_sums_and_normalisations_stay_apart_in_int8(model: Any) -> None:
+    traced = quantize.optimized(tiny.traceable(model).traced(), "basic")
+    found = operators(quantize.optimized(quantize.int8(traced, per_channel=True), "extended"))
+    assert found["LayerNormalization"] >= 2 * LAYERS
+    assert found["SkipLayerNormalization"] == 0
+
+
+@pytest.mark.parametrize("places", [0, 1, 2])
+def test_layoutlmv3_answers_alike_in_one_step(places: int) -> None:
+    generator = torch.Generator().manual_seed(7)
+    encoder = tiny.model("layoutlmv3")
+    (part,) = (item for item in encoder.modules() if hasattr(item, "cogview_attention"))
+    part.has_relative_attention_bias, part.has_spatial_attention_bias = places > 0, places > 1
+    states = torch.randn(3, 9, 48, generator=generator)
+    mask = torch.zeros(3, 1, 1, 9)
+    mask[1, ..., 5:] = torch.finfo(mask.dtype).min
+    biases = torch.randn(2, 3, 2, 9, 9, generator=generator)
+    with torch.no_grad():
+        expected = part(states, mask, rel_pos=biases[0], rel_2d_pos=biases[1])[0]
+        with attention.in_one_step(encoder):
+            found = part(states, mask, rel_pos=biases[0], rel_2d_pos=biases[1])[0]
+    assert not torch.equal(expected[1], expected[2])
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_failure_leaves_the_model_as_it_was(model: Any) -> None:
+    before = torch.nn.functional.scaled_dot_product_attention
+    forwards = [part.forward for part in model.modules()]
+    with pytest.raises(TypeError), attention.in_one_step(model):
+        model()
+    assert torch.nn.functional.scaled_dot_product_attention is before
+    assert [part.forward for part in model.modules()] == forwards
