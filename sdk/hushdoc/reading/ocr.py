@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from hushdoc.document.provenance import ENGINES
 from hushdoc.errors import HushdocError, MissingExtraError, OCRError
 from hushdoc.reading import rapidocr, tesseract
 from hushdoc.reading.drafting import Draft
-from hushdoc.system import atomic_files
+from hushdoc.system import atomic_files, forking
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -62,7 +61,7 @@ class OCRCache:
         self._max_pages = arguments.integer(max_pages, what="max_pages", least=0)
         self._folder = None if folder is None else arguments.path(folder, what="The folder")
         self._kept: OrderedDict[str, tuple[Word, ...]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = forking.Lock()
 
     def __len__(self) -> int:
         """Returns how many pages are in memory."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from hushdoc.errors import EncryptedDocumentError, HushdocError, UnsupportedForm
 from hushdoc.reading.drafting import too_many_pages
 from hushdoc.reading.pdf_forms import require_bounded
 from hushdoc.reading.pdf_text import TextPage, text_page
+from hushdoc.system import forking
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -28,7 +28,7 @@ READER = "pdf"
 _MARK = re.compile(rb"%PDF-\d")
 
 # Reentrant: a generator that is dropped half-read closes its file wherever Python happens to be.
-_pdfium = threading.RLock()
+_pdfium = forking.Lock("PDFium")
 
 
 def is_pdf(content: bytes) -> bool:

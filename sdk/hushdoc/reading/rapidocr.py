@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +14,7 @@ from hushdoc.document.page import Word
 from hushdoc.errors import MissingExtraError, OCRError, needs_extra
 from hushdoc.reading.drafting import Corners, Draft, around, number
 from hushdoc.reading.images import MIN_SIDE, PAPER, no_longer
-from hushdoc.system import telemetry
+from hushdoc.system import forking, telemetry
 from hushdoc.system.cores import usable_cores
 
 if TYPE_CHECKING:
@@ -72,7 +71,8 @@ class RapidOCREngine:
             self._engine = rapidocr.RapidOCR(params=settings)
         except Exception as error:  # its exceptions share no base but Exception
             raise OCRError(f"RapidOCR can't start: {error}. Install it again.") from error
-        self._lock = threading.Lock()
+        self._lock = forking.Lock("RapidOCR")
+        forking.keep(self)
         self.version = f"{metadata.version('rapidocr')} ({models['rec'].stem})"
 
     def read(self, image: Image.Image) -> list[Word]:

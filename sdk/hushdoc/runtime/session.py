@@ -6,10 +6,10 @@ Contract: nothing else in hushdoc imports onnxruntime, and here it is imported o
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import sys
-import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc import arguments
-from hushdoc.errors import ArtifactError, DeviceUnavailableError, LimitExceededError, needs_extra
-from hushdoc.system import telemetry
+from hushdoc.errors import (
+    ArtifactError,
+    DeviceUnavailableError,
+    HushdocError,
+    LimitExceededError,
+    needs_extra,
+)
+from hushdoc.system import forking, telemetry
 from hushdoc.system.cores import usable_cores
 
 Array = npt.NDArray[Any]
@@ -41,7 +47,8 @@ SLOW_FUSIONS = ("SkipLayerNormFusion",)
 several times as long as one operator as it does as two."""
 
 _UNITS = {"": 1, "B": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
-_door = threading.Lock()
+_door = forking.Lock()
+_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,6 +126,8 @@ class Session:
                 "the limit, or use a smaller variant of the model."
             )
         self._session = self._create(model, runtime)
+        self._name = f"model {next(_numbers)} of this process"
+        forking.keep(self)
         self.scaled_by_run = SCALED_BY_RUN in self.metadata
         self._trimmed_at = time.monotonic()
         if PROVIDERS[device] not in self._session.get_providers():
@@ -207,7 +216,10 @@ class Session:
             "memory.enable_memory_arena_shrinkage", "cpu:0" if self.device == "cpu" else "gpu:0"
         )
         try:
-            outputs = self._session.run(None, dict(inputs), options)
+            with forking.native(self._name):
+                outputs = self._session.run(None, dict(inputs), options)
+        except HushdocError:
+            raise
         except Exception as error:  # its exceptions share no base but Exception
             shapes = {name: np.shape(value) for name, value in inputs.items()}
             if self._limit is not None and "smaller than requested" in str(error):

@@ -1,0 +1,148 @@
+"""Forks: no lock stays locked in a forked process, and none is made in the middle of native code.
+
+A forked process has the forking thread alone. A lock that another thread held is never released
+there, and a library that another thread was inside of stays as it was. So locks are renewed, a fork
+waits until other threads have left native code, and what it waited for in vain is not used again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakSet
+
+from hushdoc.errors import HushdocError
+
+WAIT_SECONDS = 10.0
+"""How long a fork waits for other threads to leave native code: pages and runs take less."""
+
+_locks: WeakSet[Lock] = WeakSet()
+_kept: WeakSet[Any] = WeakSet()
+
+
+class Lock:
+    """A reentrant lock that is free in a forked process unless the forking thread holds it.
+
+    With the name of a library it is held for that library's native code, as `native` says.
+    """
+
+    def __init__(self, library: str | None = None) -> None:
+        """Begins free."""
+        self._library = library
+        self._lock = threading.RLock()
+        _locks.add(self)
+
+    def __enter__(self) -> None:
+        """Waits for the lock; HushdocError (FORKED_IN_USE) as `native`."""
+        self._lock.acquire()
+        try:
+            if self._library is not None:
+                _enter(self._library)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        """Gives it back."""
+        if self._library is not None:
+            _leave()
+        self._lock.release()
+
+    def renew(self) -> None:
+        """Frees it from threads that are not there any more."""
+        # Owned by the thread that forked: it goes on, and gives it back.
+        if not self._lock._is_owned():  # type: ignore[attr-defined]
+            self._lock = threading.RLock()
+
+
+def keep(thing: object) -> None:
+    """Has forked processes never destroy something: it would wait for threads that aren't there."""
+    _kept.add(thing)
+
+
+class _Gate:
+    """Which threads are inside which native code, and whether one of them forks."""
+
+    def __init__(self) -> None:
+        self.condition = threading.Condition()
+        self.inside: dict[int, list[str]] = {}
+        self.forking = 0
+
+
+_gate = _Gate()
+_torn: set[str] = set()
+
+
+@contextmanager
+def native(library: str) -> Iterator[None]:
+    """Holds off forks by other threads while native code runs.
+
+    Raises:
+        HushdocError: This process was forked while another thread was inside (FORKED_IN_USE).
+    """
+    _enter(library)
+    try:
+        yield
+    finally:
+        _leave()
+
+
+def _enter(library: str) -> None:
+    if library in _torn:
+        raise HushdocError(
+            f"This process was forked while another thread used {library}, whose state is unknown "
+            "since. Fork before threads begin, start processes by spawn or forkserver, or load the "
+            'model, and read with reader="process", in the new process.',
+            code="FORKED_IN_USE",
+        )
+    thread = threading.get_ident()
+    with _gate.condition:
+        while _gate.forking and thread not in _gate.inside:
+            _gate.condition.wait()
+        _gate.inside.setdefault(thread, []).append(library)
+
+
+def _leave() -> None:
+    thread = threading.get_ident()
+    with _gate.condition:
+        _gate.inside[thread].pop()
+        if not _gate.inside[thread]:
+            del _gate.inside[thread]
+        _gate.condition.notify_all()
+
+
+def _before() -> None:
+    thread = threading.get_ident()
+    until = time.monotonic() + WAIT_SECONDS
+    with _gate.condition:
+        _gate.forking += 1
+        while _gate.inside.keys() - {thread} and time.monotonic() < until:
+            _gate.condition.wait(until - time.monotonic())
+
+
+def _in_parent() -> None:
+    with _gate.condition:
+        _gate.forking -= 1
+        _gate.condition.notify_all()
+
+
+def _in_child() -> None:
+    global _gate
+    thread, inside = threading.get_ident(), _gate.inside
+    _torn.update(name for other, names in inside.items() if other != thread for name in names)
+    _gate = _Gate()
+    if thread in inside:
+        _gate.inside[thread] = inside[thread]
+    for lock in tuple(_locks):
+        lock.renew()
+    for thing in tuple(_kept):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
