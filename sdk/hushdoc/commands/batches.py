@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,14 +183,17 @@ def store_json(target: Path, document: Document, answer: Serializable) -> list[P
 
 
 def write_files(target: Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Writes files whose names are a path with an ending each, and returns them."""
-    paths = []
-    for ending, content in contents.items():
-        path = target.with_name(target.name + ending)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise atomic_files.not_written(path, error) from error
-        atomic_files.write_file(path, content)
-        paths.append(path)
+    """Writes files whose names are a path with an ending each, all or none, and returns them."""
+    paths = [target.with_name(target.name + ending) for ending in contents]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for path, content in zip(paths, contents.values(), strict=True):
+            atomic_files.write_file(path, content)
+    except BaseException as error:
+        for path in paths:
+            with suppress(OSError):
+                path.unlink()
+        if isinstance(error, OSError):
+            raise atomic_files.not_written(target, error) from error
+        raise
     return paths

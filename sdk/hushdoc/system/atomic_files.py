@@ -71,7 +71,7 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o644, overwrite: bool
         raise OutputWriteError(
             f"'{path}' is no regular file, and a file is written by taking its place. Name a file."
         )
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    beside = _beside(path)
     try:
         descriptor = os.open(beside, _NEW, mode)
         with os.fdopen(descriptor, "wb") as stream:
@@ -105,7 +105,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     `path` must not exist or be an empty folder (OutputExistsError); nothing half-written stays.
     """
     require_free(path)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    beside = _beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         beside.mkdir()
@@ -148,6 +148,12 @@ def not_written(path: Path, error: OSError) -> OutputWriteError:
         f"Could not write '{path}': {error.strerror or error}. Nothing half-written was left. "
         f"{advice}"
     )
+
+
+def _beside(path: Path) -> Path:
+    """Returns a hidden name beside a path, which fits where the path's own does."""
+    start = os.fsencode(path.name)[:200].decode("utf-8", "ignore")
+    return path.with_name(f".{start}.{secrets.token_hex(4)}.partial")
 
 
 def _remove(path: Path) -> None:

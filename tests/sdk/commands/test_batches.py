@@ -170,6 +170,18 @@ def test_names_that_differ_by_their_ending_have_a_result_each(folder: Path) -> N
     assert not (folder / "other").exists()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="paths are shorter there")
+def test_names_as_long_as_they_may_be(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    names = ["n" * 250, "m" * 252]
+    for name in names:
+        (folder / "in" / name).write_text(LAWS)
+    assert run(*(f"in/{name}" for name in names), "--out", "out", "--hocr", "--json") == 3
+    assert run(*(f"in/{name}" for name in names), "--out", "json") == 7
+    assert list(results(folder / "out")) == ["failures.jsonl"]
+    assert list(results(folder / "json")) == ["failures.jsonl", f"{names[0]}.json"]
+    assert "1 failed (1 OUTPUT_NOT_WRITTEN)" in capfd.readouterr().err
+
+
 def test_a_list_and_a_stream(
     folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
