@@ -20,6 +20,7 @@ def file(
     box: str = "[0 0 612 792]",
     extra: str = "",
     catalog: str = "",
+    tree: str = "",
     objects: Sequence[bytes] = (),
     shows: str = "",
     password: str | None = None,
@@ -32,6 +33,7 @@ def file(
         box: Their MediaBox.
         extra: More entries of every page, such as "/Rotate 90".
         catalog: More entries of the catalog.
+        tree: More entries of the root of the page tree.
         objects: More objects; the first is number 10 + 2 * pages.
         shows: More resources of every page, such as "/XObject << /Im1 12 0 R >>".
         password: Encrypts the file (RC4, 40 bits) for this password.
@@ -43,7 +45,7 @@ def file(
         1: f"<< /Type /Catalog /Pages 2 0 R {catalog} >>".encode(),
         2: (
             f"<< /Type /Pages /Kids [{' '.join(f'{number} 0 R' for number in pages)}] "
-            f"/Count {len(pages)} >>"
+            f"/Count {len(pages)} {tree} >>"
         ).encode(),
         3: FONT.encode(),
     }

@@ -17,6 +17,7 @@ from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import EncryptedDocumentError, HushdocError, UnsupportedFormatError, needs_extra
 from hushdoc.reading.drafting import too_many_pages
 from hushdoc.reading.pdf_forms import require_bounded
+from hushdoc.reading.pdf_notes import notes_alone
 from hushdoc.reading.pdf_text import TextPage, text_page
 from hushdoc.system import forking
 
@@ -46,8 +47,8 @@ def text_pages(
         if count > limits.max_pages:
             raise too_many_pages(id, count, limits)
         for number in range(count):
-            with _page(file, number, id) as page:
-                found = text_page(page, limits)
+            with _page(file, number, id) as page, notes_alone(file, number, page) as notes:
+                found = text_page(page, notes, limits)
             yield found
 
 
@@ -107,45 +108,58 @@ def _opened(content: bytes, id: str, password: str | None) -> Iterator[Any]:
 
 
 def _not_opened(content: bytes, id: str, error: Exception, password: str | None) -> HushdocError:
-    import pypdfium2
+    import pypdfium2.raw as raw
 
-    locked = getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD
+    code = getattr(error, "err_code", None)
+    raw.FPDF_LoadMemDocument(b"", 0, None)  # so that no later file is told of this one's password
+    if code == raw.FPDF_ERR_SECURITY:
+        return EncryptedDocumentError(
+            f"The PDF file '{id}' is encrypted by a method that no password opens here, such as "
+            "for the owners of certificates. Save it without encryption."
+        )
     # PDFium says so of some damaged files too; this key is never inside anything compressed.
-    if locked and b"/Encrypt" in content:
+    if code == raw.FPDF_ERR_PASSWORD and b"/Encrypt" in content:
         found = "needs a password" if password is None else "does not open with this password"
         return EncryptedDocumentError(
             f"The PDF file '{id}' is encrypted and {found}. Pass password=..., or save it without "
             "encryption."
         )
+    matter = str(error)[:200].rstrip(".")
+    # PDFium keeps the code of its last failure, and sets none where objects lead to no page.
+    if code in (raw.FPDF_ERR_SUCCESS, raw.FPDF_ERR_FORMAT):
+        matter = "its objects are damaged, or lead to no page"
     return UnsupportedFormatError(
-        f"The PDF file '{id}' can't be read: {str(error)[:200]}. Expected a whole PDF file; write "
-        "or download it again."
+        f"The PDF file '{id}' can't be read: {matter}. Expected a whole PDF file; write or "
+        "download it again."
     )
 
 
 @contextmanager
 def _page(file: Any, number: int, id: str) -> Iterator[Any]:
-    """Yields a page whose form fields and notes are part of its content."""
     import pypdfium2
 
-    raw = pypdfium2.raw
     with _pdfium:
         try:
-            page = file.get_page(number)
-            if (
-                raw.FPDFPage_GetAnnotCount(page) > 0
-                and raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY) == raw.FLATTEN_SUCCESS
-            ):
-                page.close()
-                page = file.get_page(number)
-            if not min(page.get_size()) > 0:
-                raise pypdfium2.PdfiumError("it has no area")
+            page = _loaded(file, number)
             try:
                 yield page
             finally:
                 page.close()
         except pypdfium2.PdfiumError as error:
+            matter = str(error)[:200].rstrip(".")
             raise UnsupportedFormatError(
-                f"Page {number} of the PDF file '{id}' can't be read: {str(error)[:200]}. Write or "
-                "download it again."
+                f"Page {number} of the PDF file '{id}' can't be read: {matter}. Write or download "
+                "it again."
             ) from error
+
+
+def _loaded(file: Any, number: int) -> Any:
+    import pypdfium2
+
+    try:
+        page = file.get_page(number)
+    except pypdfium2.PdfiumError as error:
+        raise pypdfium2.PdfiumError("its place in the page tree holds no page") from error
+    if not min(page.get_size()) > 0:
+        raise pypdfium2.PdfiumError("it has no area")
+    return page

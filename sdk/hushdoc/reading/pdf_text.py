@@ -16,7 +16,15 @@ from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.page import Box
 from hushdoc.errors import LimitExceededError
 from hushdoc.reading.drafting import PIXELS_PER_INCH
+from hushdoc.reading.pdf_characters import (
+    SOFT_HYPHEN,
+    Character,
+    Rectangle,
+    characters,
+    is_noncharacter,
+)
 from hushdoc.reading.pdf_images import covering, num_unseen
+from hushdoc.reading.pdf_words import words_of
 
 POINTS_PER_INCH = 72
 MIN_READABLE = 0.7
@@ -32,9 +40,6 @@ MIN_HIDDEN_CHARACTERS = 100
 
 MAX_PAGE_CHARACTERS = 1_000_000
 """A page in small print has ten thousand."""
-
-_SOFT_HYPHEN = "\x02"
-"""What PDFium puts for a hyphen at the end of a line."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,8 +68,11 @@ class TextPage:
         return self.scan or self.readable < MIN_READABLE
 
 
-def text_page(page: Any, limits: ReadingLimits) -> TextPage:
-    """Returns the text layer of an open page of pypdfium2; LimitExceededError past the limits."""
+def text_page(page: Any, notes: Any | None, limits: ReadingLimits) -> TextPage:
+    """Returns the text layers of an open page of pypdfium2 and of the notes on it, page first.
+
+    LimitExceededError past the limits.
+    """
     width, height = page.get_size()
     scale = PIXELS_PER_INCH / POINTS_PER_INCH
     if width * height * scale**2 > limits.max_pixels:
@@ -74,25 +82,24 @@ def text_page(page: Any, limits: ReadingLimits) -> TextPage:
     under = covering(page, least_share=SCAN_SHARE)
     covered = under.share >= SCAN_SHARE
     with _layer(page) as layer:
-        characters = list(_characters(layer))
+        found = list(characters(layer))
         hidden = num_unseen(layer, under.hidden) if under.hidden else 0
-    shown = [character for character, _ in characters if not character.isspace()]
+    if notes is not None:
+        with _layer(notes) as layer:
+            found += [Character(" "), *characters(layer)]
+    shown = [one.text for one in found if one.text.strip()]
     readable = sum(map(_is_readable, shown)) / len(shown) if shown else 0.0
-    placed = ((text, place.box(box)) for text, box in _words(characters))
+    placed = ((text, place.box(box)) for text, box in words_of(found))
     words = [(text, box) for text, box in placed if box is not None]
     return TextPage(
         width=size[0],
         height=size[1],
         words=words,
         readable=readable,
-        blank=under.blank,
+        blank=under.blank and notes is None,
         scan=covered and len(words) < MIN_SCAN_WORDS,
         overlaid=covered and len(words) >= MIN_SCAN_WORDS and hidden < MIN_HIDDEN_CHARACTERS,
     )
-
-
-_Rectangle = tuple[float, float, float, float]
-"""Left, bottom, right, top in the page's own points."""
 
 
 @contextmanager
@@ -110,79 +117,11 @@ def _layer(page: Any) -> Iterator[Any]:
         layer.close()
 
 
-def _characters(layer: Any) -> Iterator[tuple[str, _Rectangle | None]]:
-    """Yields each character of the text layer, with whitespace that PDFium adds, and its box."""
-    import pypdfium2.raw as raw
-
-    loose = raw.FS_RECTF()
-    tight = [ctypes.c_double() for _ in range(4)]
-    high = 0
-    for index in range(layer.count_chars()):
-        code = raw.FPDFText_GetUnicode(layer, index)
-        if 0xD800 <= code < 0xDC00:  # the first half of a pair
-            high = code
-            continue
-        if 0xDC00 <= code < 0xE000:
-            code = 0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00) if high else 0xFFFD
-        high = 0
-        character = chr(code) if 0 < code < 0x110000 else "\ufffd"
-        if character.isspace():
-            yield character, None
-            continue
-        box = None
-        if raw.FPDFText_GetCharBox(layer, index, *tight):
-            left, right, bottom, top = (value.value for value in tight)
-            box = (left, bottom, right, top)
-        # The font's whole height: words of a line are level, whatever their characters.
-        if raw.FPDFText_GetLooseCharBox(layer, index, loose):
-            box = _grown(box, (loose.left, loose.bottom, loose.right, loose.top))
-        yield character, box
-
-
-def _grown(one: _Rectangle | None, other: _Rectangle) -> _Rectangle:
-    if one is None:
-        return other
-    return (
-        min(one[0], other[0]),
-        min(one[1], other[1]),
-        max(one[2], other[2]),
-        max(one[3], other[3]),
-    )
-
-
-def _words(
-    characters: Sequence[tuple[str, _Rectangle | None]],
-) -> Iterator[tuple[str, _Rectangle]]:
-    """Yields the runs of characters between whitespace, without invisible ones."""
-    run: list[str] = []
-    box: _Rectangle | None = None
-    for character, place in [*characters, (" ", None)]:
-        if character == _SOFT_HYPHEN:
-            run.append("-")
-            box = box if place is None else _grown(box, place)
-        # After a hyphen the next line begins, and a box never spans two.
-        if character.isspace() or character == _SOFT_HYPHEN:
-            if run and box is not None:
-                yield "".join(run), box
-            run, box = [], None
-        elif unicodedata.category(character) not in ("Cc", "Cs") and not _is_noncharacter(
-            character
-        ):
-            run.append(character)
-            box = box if place is None else _grown(box, place)
-
-
-def _is_noncharacter(character: str) -> bool:
-    """Returns whether Unicode guarantees that a code is never a character."""
-    code = ord(character)
-    return code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
-
-
-def _is_readable(character: str) -> bool:
-    return character == _SOFT_HYPHEN or (
-        character != "\ufffd"
-        and unicodedata.category(character) not in ("Cc", "Co", "Cs")
-        and not _is_noncharacter(character)
+def _is_readable(text: str) -> bool:
+    return text == SOFT_HYPHEN or (
+        text != "\ufffd"
+        and unicodedata.category(text) not in ("Cc", "Co", "Cs")
+        and not is_noncharacter(text)
     )
 
 
@@ -200,7 +139,7 @@ class _Place:
         self._across = ((right[0] - origin[0]) / far, (right[1] - origin[1]) / far)
         self._up = ((up[0] - origin[0]) / far, (up[1] - origin[1]) / far)
 
-    def box(self, box: _Rectangle) -> Box | None:
+    def box(self, box: Rectangle) -> Box | None:
         """Returns the part of a rectangle that is on the page, or None."""
         corners = [self._pixel(box[x], box[y]) for x in (0, 2) for y in (1, 3)]
         width, height = self._size

@@ -1,0 +1,58 @@
+"""Form fields and notes of a page of a PDF file: what of them shows, as a page of its own.
+
+PDFium reads the text of a page as one stream, and words of notes drawn over others would come
+between their letters. Here the page's own text stays as it is. Every call here is inside
+`pdf._pdfium`, and changes the open file: pages are to be drawn from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def notes_alone(file: Any, number: int, page: Any) -> Iterator[Any | None]:
+    """Yields a page of nothing but the fields and notes of `page` that show; None without any."""
+    import pypdfium2.raw as raw
+
+    if not _shown(page):
+        yield None
+        return
+    own = raw.FPDFPage_CountObjects(page)
+    # It puts all of them into one form, the last object of the page.
+    if raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_SUCCESS:
+        yield None
+        return
+    notes = file.get_page(number)
+    try:
+        if raw.FPDFPage_CountObjects(notes) != own + 1:
+            yield None
+            return
+        for _ in range(own):
+            found = raw.FPDFPage_GetObject(notes, 0)
+            if raw.FPDFPage_RemoveObject(notes, found):
+                raw.FPDFPageObj_Destroy(found)
+        yield notes
+    finally:
+        notes.close()
+
+
+def _shown(page: Any) -> int:
+    """Returns how many annotations have a look of their own and show it; hides all others."""
+    import pypdfium2.raw as raw
+
+    count = 0
+    for index in range(raw.FPDFPage_GetAnnotCount(page)):
+        note = raw.FPDFPage_GetAnnot(page, index)
+        if not note:
+            continue
+        flags = raw.FPDFAnnot_GetFlags(note)
+        unseen = flags & (raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW)
+        if unseen or not raw.FPDFAnnot_HasKey(note, b"AP"):
+            raw.FPDFAnnot_SetFlags(note, flags | raw.FPDF_ANNOT_FLAG_HIDDEN)
+        else:
+            count += raw.FPDFAnnot_GetSubtype(note) != raw.FPDF_ANNOT_POPUP
+        raw.FPDFPage_CloseAnnot(note)
+    return count

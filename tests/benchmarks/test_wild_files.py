@@ -1,0 +1,79 @@
+"""wild_files.py on invented files: each outcome, and the words of two readers."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import hushdoc_pdf_files as pdfs
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import wild_files
+import wild_peers
+import wild_report
+
+
+def test_files_are_counted_by_what_became_of_them(tmp_path: Path, run: Any) -> None:
+    folder = tmp_path / "files"
+    (folder / "deeper").mkdir(parents=True)
+    (folder / "sound.pdf").write_bytes(pdfs.file([pdfs.shown("Total due 12.50")]))
+    (folder / "deeper" / "scan.pdf").write_bytes(pdfs.file([b"0 0 100 100 re f"]))
+    (folder / "notes.txt").write_text("Total due")
+    (folder / "cut.pdf").write_bytes(b"%PDF-1.7 and no more")
+    page = tmp_path / "page.html"
+    result, printed = run("wild_files", str(folder), "--quick", "--html", str(page))
+    assert {kind: result[kind] for kind in ("files", "ok", "typed", "untyped", "hung")} == {
+        "files": 4,
+        "ok": 3,
+        "typed": 1,
+        "untyped": 0,
+        "hung": 0,
+    }, printed
+    assert 10 < result["peak_mb"] < 4000
+    assert {"date", "machine", "python", "versions", "jaccard_mean", "against"} <= result.keys()
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    if shutil.which("pdftotext"):
+        assert result["jaccard_mean"]["hushdoc_poppler"] == 1.0
+
+
+def test_a_file_that_never_ends_is_hung_and_one_that_fails_untyped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdfs.file([pdfs.shown("Total")]))
+
+    def endless(path: Path) -> Counter[str]:
+        while True:
+            pass
+
+    def failing(path: Path) -> Counter[str]:
+        raise ZeroDivisionError(path.name)
+
+    monkeypatch.setattr(wild_files, "_words", endless)
+    assert wild_files.opened(path, seconds=1).kind == "hung"
+    monkeypatch.setattr(wild_files, "_words", failing)
+    failed = wild_files.opened(path, seconds=5)
+    assert (failed.kind, failed.detail) == ("untyped", "ZeroDivisionError: a.pdf")
+    assert "a.pdf" in wild_report.page([failed])
+
+
+def test_a_file_is_against_us_where_the_others_agree() -> None:
+    words = {"hushdoc": Counter(["newempty"]), "a": Counter(["new", "empty"])}
+    one = wild_files.Outcome(path=Path("x.pdf"), kind="ok", words=words | {"b": words["a"]})
+    assert (one.against, one.pairs()["a_b"]) == (1.0, 1.0)
+    refused = wild_files.Outcome(
+        path=Path("x.pdf"), kind="typed", words=words | {"hushdoc": None, "b": words["a"]}
+    )
+    assert (refused.against, refused.is_compared) == (1.0, False)
+    assert "newempty" in wild_report.page([one])
+
+
+def test_words_are_written_alike() -> None:
+    found = wild_peers.normalised(["\ufb01le", "co\u00adop", "a\u00a0b", "\ue000", "x\u200b"])
+    assert found == Counter(["file", "co-op", "a", "b", "x"])
+    assert wild_peers.jaccard(Counter("aab"), Counter("abc")) == 2 / 4
+    assert wild_peers.jaccard(Counter(), Counter()) == 1.0
