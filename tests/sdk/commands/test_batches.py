@@ -276,7 +276,7 @@ sys.exit(main(sys.argv[1:]))
 def test_an_interrupt_leaves_whole_results_and_is_resumed(
     folder: Path, capfd: pytest.CaptureFixture[str], workers: str
 ) -> None:
-    for number in range(400):
+    for number in range(250):
         (folder / f"in/{number:03}.txt").write_text(f"{number}. {LAWS} " * 20)
     command = ["extract", "model", "in", "--out", "out", "--policy", "policy.toml"]
     with subprocess.Popen(
@@ -291,17 +291,17 @@ def test_an_interrupt_leaves_whole_results_and_is_resumed(
         _, told = running.communicate(timeout=200)
     assert (running.returncode, told) == (130, "hushdoc: interrupted.\n")
     whole = results(folder / "out")
-    assert 20 <= len(whole) < 400
+    assert 19 <= len(whole) < 250  # the one that was being written is gone
     assert not list((folder / "out").rglob("*.partial"))
     for name in whole:
         assert json.loads((folder / "out" / name).read_text())["coverage"] == 1
     assert run("in", "--out", "out") == 7
     after = results(folder / "out")
-    assert len(after) == 404
+    assert len(after) == 254
     done = len(whole)
     again = sum(after[name] != whole[name] for name in whole)
     assert again <= 1  # the one whose line in the journal was not written yet
-    assert f"{403 - done + again} of 404 documents done, {done - again} done before" in (
+    assert f"{253 - done + again} of 254 documents done, {done - again} done before" in (
         capfd.readouterr().err
     )
 
