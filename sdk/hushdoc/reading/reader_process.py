@@ -235,6 +235,11 @@ class _Pool:
 _pool = _Pool()
 
 
+def running() -> list[subprocess.Popen[bytes]]:
+    """Returns the reader processes of this one."""
+    return [process._process for process in _pool.all]
+
+
 @contextmanager
 def _borrowed() -> Iterator[ReaderProcess]:
     """Yields a process that nobody else uses, and keeps it for the next file if it is sound."""
