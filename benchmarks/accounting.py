@@ -14,8 +14,6 @@ import argparse
 import itertools
 import json
 import math
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -26,6 +24,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import dp_accounting
+import machine
 import numpy as np
 from dp_accounting.pld import PLDAccountant
 from prv_accountant import PRVAccountant
@@ -107,7 +106,7 @@ def main() -> int:
         **beside_prv_accountant(),
         "quick": options.quick,
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": machine.description(),
         "numpy": np.__version__,
     }
     print(json.dumps(result))

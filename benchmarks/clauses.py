@@ -18,8 +18,6 @@ import csv
 import gzip
 import json
 import lzma
-import os
-import platform
 import sys
 import tempfile
 import time
@@ -34,6 +32,7 @@ from typing import Any
 import clause_arms
 import clause_attacks
 import clause_report
+import machine
 import numpy as np
 from clause_arms import SCHEME, Side, Task, Trained
 
@@ -41,7 +40,7 @@ from hushdoc import hashing
 from hushdoc.hashing import FeatureScheme, segmentation
 from hushdoc.labels import OUTSIDE, spans_from_tags
 from hushdoc.runtime.hashed.chains import viterbi
-from hushdoc.runtime.hashed.table import HashedTable, item_scores
+from hushdoc.runtime.hashed.table import HashedTable, item_scores, lookup_scores
 from hushdoc_training import labelled_texts as readers
 from hushdoc_training.crf.corpus import Corpus, sentence_corpus, split, tagged_corpus
 from hushdoc_training.crf.filling import NOISY_FILL_DOCUMENTS
@@ -106,7 +105,7 @@ def main() -> int:
     result |= {
         "quick": options.quick,
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": machine.description(),
         "seconds": round(time.monotonic() - began),
     }
     print(json.dumps(result))
@@ -373,13 +372,14 @@ def score(task: Task, trained: Trained) -> dict[str, Any]:
         transitions=trained.transitions.astype(np.float64),
         scale=None,
     )
-    features: hashing.Features | hashing.Lookups = task.test.features[trained.kind]
     began = time.process_time()
     if task.test.tokens:
         scheme = task.schemes[trained.kind]
-        make = hashing.lookups if scheme.level == "sentence" else hashing.features
-        features = make(task.test.tokens, scheme)
-    path = viterbi(item_scores(features, table), task.test.sequences, table.transitions)
+        found = hashing.lookups(hashing.hash_words(task.test.tokens, scheme), scheme)
+        scores = np.concatenate([lookup_scores(part, table) for part in found])
+    else:
+        scores = item_scores(task.test.features[trained.kind], table)
+    path = viterbi(scores, task.test.sequences, table.transitions)
     seconds = time.process_time() - began
     if task.schemes["words"].level == "token":
         true, found = (set(entities(task, labels)) for labels in (task.test.labels, path))

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import shutil
 import sys
@@ -35,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import fresh_process
+import machine
 from fresh_process import median_cpu
 
 LIMITS = {
@@ -111,7 +111,7 @@ def report(seconds: Mapping[str, float], peaks: Mapping[str, float]) -> dict[str
         "cpu_seconds": {name: round(value, 4) for name, value in seconds.items()},
         "peak_mb": {name: round(value, 1) for name, value in peaks.items()},
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": machine.description(),
         "python": platform.python_version(),
     }
 

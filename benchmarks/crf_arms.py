@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from hushdoc.hashing import Features, FeatureScheme, Lookups
+    from hushdoc.hashing import FeatureScheme, Lookup
     from hushdoc.runtime.hashed.table import HashedTable
 
 TAGS = {"sentence": ("O", "RELEVANT"), "token": ("O", "B-party", "I-party")}
@@ -26,10 +26,72 @@ def as_tokenized(sentences: Sentences) -> Sentences:
     return [" ".join(words).split(" ") for words in sentences]
 
 
+def text_of(sentences: Sentences) -> str:
+    """Returns a text of these sentences, five to a paragraph."""
+    whole = [" ".join(words).capitalize() + "." for words in sentences]
+    return "\n\n".join(" ".join(whole[first : first + 5]) for first in range(0, len(whole), 5))
+
+
+def text_arms(
+    scheme: FeatureScheme, table: HashedTable, tagger: Any
+) -> dict[str, Callable[[str], Any]]:
+    """Returns what labels the items of a text: ours, and python-crfsuite fed plain strings.
+
+    Both cut the text by the same rules and the same code; ours makes no string of a token.
+    """
+    import numpy as np
+
+    from hushdoc.hashing import segmentation
+    from hushdoc.runtime.extraction import StageClock
+    from hushdoc.runtime.hashed import chains as linear
+    from hushdoc.runtime.hashed.sealed_table import SealedTable
+
+    sealed = SealedTable(
+        tags=TAGS[scheme.level],
+        scheme=scheme,
+        table=table,
+        clusters=None,
+        scoring=None,
+        settings={},
+    )
+    make = crfsuite_peer.plain_strings(scheme.level)
+    tags = np.array(sealed.tags, dtype=object)
+
+    def ours(text: str) -> Any:
+        places = segmentation.sentence_places(text)
+        blocks = list(sealed.scored(text, places, StageClock()))
+        scores = np.concatenate([block.scores for block in blocks])
+        lengths = np.concatenate([block.lengths for block in blocks])
+        ends = [len(scores)] if scheme.level == "sentence" else np.cumsum(lengths)
+        path = linear.viterbi(scores, np.concatenate([[0], ends]), table.transitions)
+        return tags.take(path).tolist()
+
+    def plain(text: str) -> list[str]:
+        read = words_of(text)
+        return crfsuite_peer.tagged(tagger, chains(make(read), read, scheme.level))
+
+    return {"text_ours": ours, "text_plain": plain}
+
+
+def words_of(text: str) -> Sentences:
+    """Returns the lowered tokens of each sentence of a text of ASCII, the fastest we know."""
+    import numpy as np
+
+    from hushdoc.hashing import ascii_tokens, segmentation
+
+    places = segmentation.sentence_places(text)
+    starts, stops = ascii_tokens.token_spans(text.encode())
+    lowered = text.lower()
+    words = [lowered[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
+    ends = [*np.searchsorted(starts, places[:, 0]).tolist(), len(words)]
+    return [words[a:b] for a, b in itertools.pairwise(ends)]
+
+
 def arms_of(
     scheme: FeatureScheme, tables: dict[str, HashedTable], peers: dict[str, Any]
 ) -> dict[str, Callable[[Sentences], Any]]:
     """Returns everything that labels the tokens of a document."""
+    plain = crfsuite_peer.plain_strings(scheme.level)
 
     def ours(dtype: str) -> Callable[[Sentences], Any]:
         table = tables[dtype]
@@ -42,14 +104,15 @@ def arms_of(
     return {
         "ours": ours("int8"),
         "ours_float16": ours("float16"),
+        "plain": peer("plain", lambda read: plain([[w.lower() for w in words] for words in read])),
         "joined": peer("joined", crfsuite_peer.joined_strings(scheme)),
         "peer": peer("rows", crfsuite_peer.plain_rows(scheme)),
     }
 
 
 def read_in_turn(
-    arms: dict[str, Callable[[Sentences], Any]],
-    block: Sequence[Sentences],
+    arms: dict[str, Callable[[Any], Any]],
+    block: Sequence[Any],
     seconds: dict[str, list[float]],
     *,
     flipped: bool,
@@ -125,16 +188,15 @@ def chains(items: Sequence[Any], sentences: Sentences, level: str) -> list[Seque
     return [items[start:stop] for start, stop in itertools.pairwise(ends)]
 
 
-def hashed(sentences: Sentences, scheme: FeatureScheme) -> Features | Lookups:
-    """Returns the rows of the table as `HashedCRFModel` looks them up."""
+def hashed(sentences: Sentences, scheme: FeatureScheme) -> list[Lookup]:
+    """Returns the rows of the table as a model looks them up."""
     from hushdoc import hashing
 
-    made = hashing.lookups if scheme.level == "sentence" else hashing.features
-    return made(sentences, scheme)
+    return list(hashing.lookups(hashing.hash_words(sentences, scheme), scheme))
 
 
 def decoded(
-    features: Features | Lookups, sentences: Sentences, scheme: FeatureScheme, table: HashedTable
+    features: Sequence[Lookup], sentences: Sentences, scheme: FeatureScheme, table: HashedTable
 ) -> npt.NDArray[np.int64]:
     """Returns our labels of all items."""
     import numpy as np
@@ -142,7 +204,7 @@ def decoded(
     from hushdoc.runtime.hashed import chains as linear
     from hushdoc.runtime.hashed import table as hashed_table
 
-    scores = hashed_table.item_scores(features, table)
+    scores = np.concatenate([hashed_table.lookup_scores(found, table) for found in features])
     lengths = [len(sentences)] if scheme.level == "sentence" else list(map(len, sentences))
     offsets = np.cumsum([0, *lengths])
     return linear.viterbi(scores, offsets, table.transitions)

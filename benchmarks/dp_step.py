@@ -53,6 +53,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import machine
 from dp_whole_step import LOGICAL, accumulating_step, private_step
 from dp_workloads import Workload, adamw, workload
 
@@ -409,10 +410,11 @@ def surroundings(device: str) -> dict[str, Any]:
     """Returns what the figures were taken on."""
     import torch
 
-    name = torch.cuda.get_device_name() if device != "cpu" else platform.machine()
+    name = machine.description()
+    name += f", {torch.cuda.get_device_name()}" if device != "cpu" else ""
     return {
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {name}, {os.cpu_count()} cores, one thread",
+        "machine": f"{name}, one thread",
         "python": platform.python_version(),
         "torch": torch.__version__,
     }

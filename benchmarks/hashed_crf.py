@@ -14,6 +14,11 @@ ratio is the median of what these turns found:
                                 least 50). Ours reads the table in bytes, the one that load_ms,
                                 rss_mb and file_mb are about; ratio_of_float16 is the same in floats
     ratio_to_joined_strings     the same against other, cheaper features
+    ratio_to_plain_strings      from a text to labels, at each level, over python-crfsuite at its
+                                best: fed plain strings of words, nothing hashed. Both cut the text
+                                by the same code (goal: at least 20)
+    ratio_to_plain_strings_from_tokens  the same from lists of tokens to labels
+    labels_like_plain_strings   the share of items that both label alike, each with its own weights
     decoding_ratio              the same from ready features (ours as rows, crfsuite's as its own
                                 ItemSequence) to labels
 
@@ -21,8 +26,9 @@ Which features python-crfsuite is given decides the ratio. In the named figure t
 same rows, or the labels could not be compared: a list of strings for each item, made feature by
 feature in Python from one MurmurHash3 for each token, as one writes it for a tagger that takes
 strings. Whoever may choose the features would rather hash joined strings, one call of MurmurHash3
-for each feature and no arithmetic in Python; that is ratio_to_joined_strings, and the least that
-such features cost there. decoding_ratio leaves all of that out.
+for each feature and no arithmetic in Python; that is ratio_to_joined_strings. Whoever need not hash
+feeds plain strings; that is ratio_to_plain_strings, the fairest of all. decoding_ratio leaves all
+of that out.
 
     load_ms                     loading a verified artifact of 2**21 rows, less hashing its files
                                 (goal: at most 15)
@@ -41,7 +47,7 @@ import argparse
 import hashlib
 import itertools
 import json
-import os
+import operator
 import platform
 import statistics
 import subprocess
@@ -55,6 +61,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import crfsuite_peer
+import machine
 import verify
 from crf_arms import (
     DECODING,
@@ -67,6 +74,8 @@ from crf_arms import (
     read_in_turn,
     rounded_table,
     table_of,
+    text_arms,
+    text_of,
     timed,
 )
 from invented_clauses import documents, labels_of
@@ -136,6 +145,12 @@ def compare(scale: Scale) -> dict[str, Any]:
     return {
         **found,
         "goals_met": all(met(found[name], *limits) for name, limits in GOALS.items()),
+        "ratio_to_plain_strings": {
+            name: level["ratio_to_plain_strings"] for name, level in levels.items()
+        },
+        "ratio_to_plain_strings_from_tokens": {
+            name: level["ratio_to_plain_strings_from_tokens"] for name, level in levels.items()
+        },
         "ratio_to_joined_strings": levels["sentence"]["ratio_to_joined_strings"],
         "decoding_ratio": levels["sentence"]["decoding_ratio"],
         "mismatches_of_file": {
@@ -146,7 +161,7 @@ def compare(scale: Scale) -> dict[str, Any]:
         "tokens": scale.tokens,
         "rows": ROWS,
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": machine.description(),
         "python": platform.python_version(),
     }
 
@@ -167,6 +182,7 @@ def compare_level(level: str, scale: Scale) -> dict[str, Any]:
             for name, make in (
                 ("rows", crfsuite_peer.row_strings(scheme)),
                 ("joined", crfsuite_peer.joined_strings(scheme)),
+                ("plain", plain_training(scheme.level)),
             )
         }
         table = table_of(*crfsuite_peer.stored_weights(Path(scratch) / "rows", TAGS[level], ROWS))
@@ -175,9 +191,13 @@ def compare_level(level: str, scale: Scale) -> dict[str, Any]:
         **{dtype: rounded_table(table, dtype, TAGS[level]) for dtype in ("float16", "int8")},
     }
     arms = arms_of(scheme, tables, peers)
+    of_text = text_arms(scheme, tables["int8"], peers["plain"])
     for arm in arms.values():  # modules are loaded when they are first needed
         arm([["once"]])
-    seconds: dict[str, list[float]] = {name: [] for name in (*arms, *DECODING)}
+    for text_arm in of_text.values():
+        text_arm("Once.")
+    seconds: dict[str, list[float]] = {name: [] for name in (*arms, *of_text, *DECODING)}
+    num_items = num_alike = 0
     wrong = dict.fromkeys((*tables, "items_in_fields"), 0)
     waiting = (as_tokenized(sentences) for sentences, _ in documents(scale.tokens, seed=2))
     flipped = False
@@ -185,12 +205,20 @@ def compare_level(level: str, scale: Scale) -> dict[str, Any]:
         for _ in range(TURNS):
             found = read_in_turn(arms, block, seconds, flipped=flipped)
             decode_in_turn(block, scheme, tables["int8"], peers["rows"], seconds, flipped=flipped)
+            texts = list(map(text_of, block))
+            labels = read_in_turn(of_text, texts, seconds, flipped=flipped)
             flipped = not flipped
+        for ours, plain in zip(*labels.values(), strict=True):
+            num_items += len(ours)
+            num_alike += sum(map(operator.eq, ours, plain))
         for sentences, expected in zip(block, found["peer"], strict=True):
             count_wrong(sentences, scheme, tables, expected, wrong)
     return {
         "ratio": ratio(seconds, "peer", "ours"),
         "ratio_to_joined_strings": ratio(seconds, "joined", "ours"),
+        "ratio_to_plain_strings": ratio(seconds, "text_plain", "text_ours"),
+        "ratio_to_plain_strings_from_tokens": ratio(seconds, "plain", "ours"),
+        "labels_like_plain_strings": round(num_alike / num_items, 5),
         "ratio_of_float16": ratio(seconds, "peer", "ours_float16"),
         "decoding_ratio": ratio(seconds, "peer_decoding", "ours_decoding"),
         "tokens_per_cpu_second": round(TURNS * scale.tokens / sum(seconds["ours"])),
@@ -205,6 +233,12 @@ def ratio(seconds: dict[str, list[float]], slow: str, fast: str) -> float:
     """Returns how many times as long one took as the other: the median of all turns."""
     turns = zip(seconds[slow], seconds[fast], strict=True)
     return round(statistics.median(one / other for one, other in turns), 1)
+
+
+def plain_training(level: str) -> crfsuite_peer.MakeAttributes:
+    """Returns what makes plain strings of a document that is still to be lowered."""
+    make = crfsuite_peer.plain_strings(level)
+    return lambda read: make([[word.lower() for word in words] for words in read])
 
 
 def training(

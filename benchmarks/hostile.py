@@ -34,6 +34,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import machine
+
 SHARED = Path(__file__).parents[1] / "tests" / "shared"
 """The damage and its judges are those of the tests."""
 
@@ -273,20 +275,11 @@ def report(found: Found, options: argparse.Namespace, seconds: float) -> None:
         "seed": options.seed,
         "minutes": round(seconds / 60, 1),
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-        f"{_processor()}",
+        "machine": machine.description(),
         "python": platform.python_version(),
         "quick": options.quick,
     }
     print(json.dumps(result))
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), "")
 
 
 def work(scratch: Path, seed: int) -> int:

@@ -23,6 +23,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import machine
+
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = ("sdk/hushdoc", "training/hushdoc_training", "export/hushdoc_export")
 LIMITS = {"base_mb": 90.0, "cpu_mb": 200.0}
@@ -51,7 +53,7 @@ def main() -> int:
     result = {
         **found,
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}",
+        "machine": machine.description(),
         "python": platform.python_version(),
         "quick": options.quick,
     }

@@ -14,7 +14,6 @@ import argparse
 import hashlib
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import machine
 import torch
 
 from hushdoc.labels import LabelledDocument
@@ -253,7 +253,7 @@ def report(data: Path, work: Path, scale: Scale, box_level: str) -> dict[str, An
         "box_level": box_level,
         "quick": scale is QUICK,
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": machine.description(),
         "torch": torch.__version__,
     }
 

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import machine
 import numpy as np
 import torch
 
@@ -87,7 +88,7 @@ def circumstances(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
             for name, result in found.items()
         ),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}",
+        "machine": machine.description(),
         "python": platform.python_version(),
         "torch": torch.__version__,
     }

@@ -36,6 +36,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import machine
+
 if TYPE_CHECKING:
     from hushdoc.policy.policy import Policy
 
@@ -127,7 +129,7 @@ def report(
         "seconds_small": {name: round(value, 5) for name, value in small.items()},
         "seconds_large": {name: round(value, 5) for name, value in large.items()},
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": machine.description(),
         "python": platform.python_version(),
     }
 

@@ -25,7 +25,8 @@ from hushdoc.hashing.scheme import (
     VERSION,
     FeatureScheme,
 )
-from hushdoc.hashing.table_order import Lookups, lookups
+from hushdoc.hashing.table_lookups import Lookup, lookups
+from hushdoc.hashing.tokens import TokenHashes, hash_text, hash_words
 
 __all__ = [
     "LEVELS",
@@ -37,8 +38,11 @@ __all__ = [
     "Clusters",
     "FeatureScheme",
     "Features",
-    "Lookups",
+    "Lookup",
+    "TokenHashes",
     "features",
+    "hash_text",
+    "hash_words",
     "lookups",
     "token_hashes",
 ]

@@ -20,23 +20,20 @@ _U32 = np.uint32
 _BLOCK_FIRST, _BLOCK_SECOND = _U32(0xCC9E2D51), _U32(0x1B873593)
 _STATE_FACTOR, _STATE_TERM = _U32(5), _U32(0xE6546B64)
 _FINAL_FIRST, _FINAL_SECOND = _U32(0x85EBCA6B), _U32(0xC2B2AE35)
+_U64_3 = np.uint64(3)
 _1, _3, _13, _15, _16, _17, _19 = map(_U32, (1, 3, 13, 15, 16, 17, 19))
 
 
-def hash_lines(content: bytes, stops: Places, seed: int) -> tuple[Hashes, Places]:
-    """Returns the hash of each line, and those that are too long, whose hashes mean nothing.
+def hash_spans(content: bytes, starts: Places, stops: Places, seed: int) -> tuple[Hashes, Places]:
+    """Returns the hash of each span, and those that are too long, whose hashes mean nothing.
 
-    Every line is ended by a line break, at `stops`; at least 16 bytes more follow.
+    At least 16 bytes follow the last span.
     """
-    starts = np.empty_like(stops)
-    starts[:1] = 0
-    np.add(stops[:-1], 1, out=starts[1:])
     lengths = stops - starts
     windows = _windows(content)
     places = starts >> 2
-    starts &= 3
-    starts <<= 3
-    shifts = starts.view(np.uint64)
+    shifts = (starts & 3).view(np.uint64)
+    shifts <<= _U64_3
     between = np.empty(len(stops), dtype=_U32)
     # The first block of all tokens, though some have none; then further ones of those that have.
     hashes = _blocks(windows, places, shifts)

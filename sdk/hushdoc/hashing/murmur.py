@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hushdoc.hashing.scheme import FeatureScheme
 
 if TYPE_CHECKING:
-    from hushdoc.hashing.mixing import Hashes
+    from hushdoc.hashing.mixing import Hashes, Places
 
 CHUNK_TOKENS = 1 << 15
 """Tokens that are hashed at once, so that memory does not grow with their number."""
@@ -47,11 +47,15 @@ def sentence_hashes(
     return _hash_together(text, chain.from_iterable(sentences), count, scheme)
 
 
+def span_hashes(content: bytes, starts: Places, stops: Places, scheme: FeatureScheme) -> Hashes:
+    """Returns the hash of each span of some ASCII text."""
+    content = content.lower() if scheme.lowercase else content
+    return _hash_spans(content + _END.encode(), starts, stops, scheme)
+
+
 def _hash_together(text: str, tokens: Iterable[str], count: int, scheme: FeatureScheme) -> Hashes:
     """Returns the hashes of tokens that were joined by line breaks, with _END after them."""
     import numpy as np
-
-    from hushdoc.hashing import mixing
 
     if not count:
         return np.zeros(0, dtype=np.uint32)
@@ -60,10 +64,18 @@ def _hash_together(text: str, tokens: Iterable[str], count: int, scheme: Feature
     stops = np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == ord("\n"))
     if len(stops) != count or len(content) > _LONGEST_MEAN * (count + _LONGEST_MEAN):
         return _hash_each([_encoded(token, scheme) for token in tokens], scheme)
-    hashes, long = mixing.hash_lines(content, stops, scheme.seed)
+    starts = np.concatenate([np.zeros(1, dtype=np.intp), stops[:-1] + 1])
+    return _hash_spans(content, starts, stops, scheme)
+
+
+def _hash_spans(content: bytes, starts: Places, stops: Places, scheme: FeatureScheme) -> Hashes:
+    from hushdoc.hashing import mixing
+
+    hashes, long = mixing.hash_spans(content, starts, stops, scheme.seed)
     if len(long):
-        begins = np.where(long, stops[long - 1] + 1, 0).tolist()
-        parts = [content[a:b] for a, b in zip(begins, stops[long].tolist(), strict=True)]
+        parts = [
+            content[a:b] for a, b in zip(starts[long].tolist(), stops[long].tolist(), strict=True)
+        ]
         hashes[long] = _hash_each(parts, scheme)
     return hashes
 

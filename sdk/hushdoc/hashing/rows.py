@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hushdoc.hashing.clusters import Clusters
-from hushdoc.hashing.murmur import CHUNK_TOKENS, sentence_hashes
 from hushdoc.hashing.scheme import FeatureScheme
+from hushdoc.hashing.tokens import TokenHashes, chunks, hash_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from hushdoc.hashing.mixing import Hashes
     from hushdoc.hashing.templates import Groups, Lengths
 
-_CHUNK_TOKENS = {"sentence": 1 << 14, "token": 1 << 13}
-"""Tokens whose features are made at once: their arrays stay in the cache of one core."""
+    Keys = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
+
+CHUNK_TOKENS = 1 << 15
+"""Tokens whose features are made at once, so that memory does not grow with their number."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,16 +54,11 @@ def features(
     import numpy as np
 
     require_clusters(scheme, clusters)
-    lengths = lengths_of(sentences)
     make = _of_sentences if scheme.level == "sentence" else _of_tokens
-    parts = []
-    for first, last, start, stop in chunks(lengths, CHUNK_TOKENS):
-        hashes = sentence_hashes(sentences[first:last], stop - start, scheme)
-        groups = None if clusters is None else clusters.find(hashes)
-        own = lengths[first:last]
-        for few, end, begin, until in chunks(own, _CHUNK_TOKENS[scheme.level]):
-            clustered = None if groups is None else groups[begin:until]
-            parts.append(make(hashes[begin:until], clustered, own[few:end], scheme))
+    parts = [
+        make(*part, scheme)
+        for part in token_chunks(hash_words(sentences, scheme), scheme, clusters)
+    ]
     rows = np.concatenate([np.zeros(0, dtype=np.int32), *(rows for rows, _ in parts)])
     counts = np.concatenate([np.zeros(1, dtype=np.int64), *(counts for _, counts in parts)])
     return Features(indices=rows, offsets=np.cumsum(counts))
@@ -76,30 +73,44 @@ def require_clusters(scheme: FeatureScheme, clusters: Clusters | None) -> None:
         )
 
 
-def lengths_of(sentences: Sequence[Sequence[str]]) -> Lengths:
-    """Returns how many tokens each sentence has."""
-    import numpy as np
+def token_chunks(
+    tokens: TokenHashes,
+    scheme: FeatureScheme,
+    clusters: Clusters | None,
+    most_sentences: int | None = None,
+) -> Iterator[tuple[Hashes, Groups | None, Lengths]]:
+    """Yields the token hashes, clusters and lengths of some sentences after the other."""
+    groups = None if clusters is None else clusters.find(tokens.hashes)
+    for first, last, start, stop in chunks(tokens.lengths, CHUNK_TOKENS, most_sentences):
+        own = None if groups is None else groups[start:stop]
+        yield tokens.hashes[start:stop], own, tokens.lengths[first:last]
 
-    return np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
 
+def sorted_keys(
+    hashes: Hashes, groups: Groups | None, lengths: Lengths, scheme: FeatureScheme
+) -> tuple[Keys, Keys]:
+    """Returns numbers that sort by sentence and row, and that of the first row of each sentence.
 
-def chunks(
-    lengths: Lengths, most: int, most_sentences: int | None = None
-) -> Iterator[tuple[int, int, int, int]]:
-    """Yields runs of whole sentences: the first, one past the last, and the same of tokens.
-
-    A run has at most `most` tokens, or one sentence, and at most `most_sentences` sentences.
+    A number is the sentence's times the rows, plus a row; one that a sentence has twice stands
+    there twice, side by side.
     """
     import numpy as np
 
-    ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-    first = 0
-    while first < len(lengths):
-        reach = int(np.searchsorted(ends, ends[first] + most, side="right")) - 1
-        last = min(len(lengths), max(first + 1, reach))
-        last = last if most_sentences is None else min(last, first + most_sentences)
-        yield first, last, int(ends[first]), int(ends[last])
-        first = last
+    from hushdoc.hashing import templates
+
+    features = templates.of_sentences(scheme)
+    # The largest number stands for no feature; there are always some, so they are the last of all.
+    narrow = len(lengths) * scheme.rows < 2**32
+    dtype = np.dtype(np.uint32 if narrow else np.uint64)
+    bases = np.arange(len(lengths), dtype=dtype) * dtype.type(scheme.rows)
+    rows = np.zeros((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
+    templates.write_rows(rows, hashes, groups, features, scheme)
+    keys = rows.astype(dtype, copy=False)
+    keys[:, : len(hashes)] += np.repeat(bases, lengths)
+    missing = templates.clear(keys, features, lengths, groups)
+    found = keys.reshape(-1)
+    found.sort()
+    return found[: int(np.searchsorted(found, missing))], bases
 
 
 def _of_sentences(
@@ -108,22 +119,10 @@ def _of_sentences(
     """Returns the rows of each sentence and how many each has."""
     import numpy as np
 
-    from hushdoc.hashing import templates
-
-    features = templates.of_sentences(scheme)
-    # A sentence's number times the rows, plus a row, is a number that sorts by both. The largest
-    # number stands for no feature; there are always some, so they are the last of all.
-    narrow = len(lengths) * scheme.rows < 2**32
-    dtype = np.dtype(np.uint32 if narrow else np.uint64)
-    bases = np.arange(len(lengths), dtype=dtype) * dtype.type(scheme.rows)
-    rows = np.zeros((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
-    templates.write_rows(rows, hashes, groups, features, scheme)
-    keys = rows.astype(dtype, copy=False)
-    keys[:, : len(hashes)] += np.repeat(bases, lengths)
-    templates.clear(keys, features, lengths, groups)
-    found = keys.reshape(-1)
-    found.sort()
-    found = found.take(np.flatnonzero(found[1:] != found[:-1]))
+    found, bases = sorted_keys(hashes, groups, lengths, scheme)
+    new = np.ones(len(found), dtype=bool)
+    np.not_equal(found[1:], found[:-1], out=new[1:])
+    found = found.take(np.flatnonzero(new))
     counts = np.diff(np.searchsorted(found, bases), append=len(found))
     found -= np.repeat(bases, counts)
     return found.astype(np.int32, copy=False), counts

@@ -13,6 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from hushdoc.hashing.sentence_ends import Characters
 
 VERSION = 1
 
@@ -23,9 +30,13 @@ _CLOSERS = "\"'”’»›)\\]}」』】〉》）］｝"
 _OPENERS = "\"'“‘„«‹(\\[{「『【〈《（［｛¿¡"
 _BREAKS = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 
+_STRONG, _WEAK = "。！？｡؟۔।॥։።፧።၊။។៕", ".!?…．"
+_MARK_GROUPS = (_STRONG, _WEAK)
+_FOREIGN_MARKS, _FOREIGN_BREAKS = f"{_STRONG}…．", "\x85\u2028\u2029"
+
 _CANDIDATE = re.compile(
-    rf"(?P<strong>[。！？｡؟۔।॥։።፧።၊။។៕]+[{_CLOSERS}]*)"
-    rf"|(?P<weak>[.!?…．]+[{_CLOSERS}]*)"
+    rf"(?P<strong>[{_STRONG}]+[{_CLOSERS}]*)"
+    rf"|(?P<weak>[{_WEAK}]+[{_CLOSERS}]*)"
     rf"|(?P<line>[{_BREAKS}]\s*)"
 )
 
@@ -100,6 +111,8 @@ _MONTHS = _set(
     "januari februari maart mei augustus december"
 )
 
+_KNOWN_WORDS = _NEVER | _BEFORE_NUMBER | _SOMETIMES
+
 _WORD_MARKS = (
     # Marks that continue a word: \w does not know them.
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u0610-\u061a\u064b-\u065f\u0670"
@@ -140,14 +153,29 @@ def sentences(text: str) -> list[tuple[int, int]]:
     All characters but whitespace belong to exactly one sentence, and no sentence begins or ends
     with whitespace.
     """
-    found: list[tuple[int, int]] = []
-    start = _skip_blanks(text, 0)
-    for end in _ends(text):
-        stop = _before_blanks(text, start, end)
-        if stop > start:
-            found += _cut(text, start, stop)
-            start = _skip_blanks(text, end)
-    return found
+    return [(start, stop) for start, stop in sentence_places(text).tolist()]
+
+
+def sentence_places(text: str) -> npt.NDArray[np.int64]:
+    """Returns what `sentences` does as an array [sentences, 2]."""
+    import numpy as np
+
+    from hushdoc.hashing import sentence_ends
+
+    characters = sentence_ends.Characters(text)
+    ends = _ends(text, characters)
+    starts = characters.beyond_blanks(np.concatenate([_places(0), ends[:-1]]), 1)
+    places = np.stack([starts, characters.beyond_blanks(ends, -1)], axis=1)
+    places = places[places[:, 1] > places[:, 0]]
+    long = np.flatnonzero(places[:, 1] - places[:, 0] > MAX_SENTENCE)
+    if not len(long):
+        return places
+    parts: list[npt.NDArray[np.int64]] = []
+    done = 0
+    for number in long.tolist():
+        parts += [places[done:number], np.array(list(_cut(text, *places[number].tolist())))]
+        done = number + 1
+    return np.concatenate([*parts, places[done:]])
 
 
 def tokens(text: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
@@ -170,22 +198,68 @@ def _token(part: str) -> re.Pattern[str]:
     return _ASCII_TOKEN if part.isascii() else _TOKEN
 
 
-def _ends(text: str) -> Iterator[int]:
-    """Yields every place where a sentence ends; the last is the text's end."""
-    start = line_start = 0
-    for found in _CANDIDATE.finditer(text):
-        match found.lastgroup:
-            case "weak":
-                ends = _stops(text, start, found)
-            case "line":
-                ends = _breaks(text, line_start, found)
-                line_start = found.end()
-            case _:
-                ends = True
-        if ends:
-            yield found.end()
-            start = found.end()
-    yield len(text)
+def _ends(text: str, characters: Characters) -> npt.NDArray[np.int64]:
+    """Returns every place where a sentence ends; the last is the text's end."""
+    import numpy as np
+
+    from hushdoc.hashing import sentence_ends
+
+    line_lengths = (_SHORT_LINE, _HEADING_LINE)
+    found = sentence_ends.candidates(
+        characters, _FOREIGN_MARKS, _FOREIGN_BREAKS, _KNOWN_WORDS, line_lengths
+    )
+    asked = _asked_marks(text, found.asked_stops.tolist())
+    # What ends soon after another sentence may be a clause's number.
+    possible = np.concatenate(
+        [_places(0), found.stops + 1, found.line_ends, _places(*(mark.end() for mark in asked))]
+    )
+    possible.sort()
+    before = possible[np.searchsorted(possible, found.stops, side="right") - 1]
+    near = found.stops - before < _LONGEST_ENUMERATOR
+    asked += _asked_marks(text, found.stops[near].tolist())
+    lines = np.flatnonzero(found.asked_lines)
+    asked += _asked_marks(text, found.lines[lines].tolist())
+    asked.sort(key=lambda mark: mark.start())
+    sure = np.concatenate([_places(0), found.stops[~near] + 1, found.line_ends[found.breaks]])
+    sure.sort()
+    places = _places(*(mark.start() for mark in asked))
+    starts = sure[np.searchsorted(sure, places, side="right") - 1].tolist()
+    line_ends = np.concatenate([_places(0), found.line_ends])
+    line_starts = line_ends[np.searchsorted(found.lines, places)].tolist()
+    decided: list[int] = []
+    last = 0
+    for mark, start, line_start in zip(asked, starts, line_starts, strict=True):
+        if _ends_at(text, mark, max(start, last), line_start):
+            last = mark.end()
+            decided.append(last)
+    return np.sort(np.concatenate([sure[1:], _places(*decided, len(text))]))
+
+
+def _places(*places: int) -> npt.NDArray[np.int64]:
+    import numpy as np
+
+    return np.array(places, dtype=np.int64)
+
+
+def _asked_marks(text: str, places: list[int]) -> list[re.Match[str]]:
+    """Returns the candidates that begin at some places, if they do not begin before."""
+    found = []
+    for place in places:
+        mark, before = _CANDIDATE.match(text, place), text[place - 1 : place] or " "
+        if mark and not any(text[place] in group and before in group for group in _MARK_GROUPS):
+            found.append(mark)
+    return found
+
+
+def _ends_at(text: str, found: re.Match[str], start: int, line_start: int) -> bool:
+    """Returns whether a sentence that began at start ends with a candidate."""
+    match found.lastgroup:
+        case "weak":
+            return _stops(text, start, found)
+        case "line":
+            return _breaks(text, line_start, found)
+        case _:
+            return True
 
 
 def _stops(text: str, start: int, found: re.Match[str]) -> bool:

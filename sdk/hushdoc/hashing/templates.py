@@ -135,6 +135,18 @@ def clear(
     missing = rows.dtype.type(np.iinfo(rows.dtype).max)
     width = rows.shape[1]
     rows[:, width - MARGIN :] = missing
+    rows.reshape(-1)[empty_cells(width, templates, lengths, groups)] = missing
+    return missing
+
+
+def empty_cells(
+    width: int, templates: Sequence[Template], lengths: Lengths, groups: Groups | None
+) -> npt.NDArray[np.intp]:
+    """Returns the flat places where a token has no feature of a template, some of them twice.
+
+    They are places of an array of shape [templates, width], of which the last MARGIN columns
+    belong to no token.
+    """
     stops = np.cumsum(lengths)
     # Where a sentence has fewer tokens, its neighbours' are reached: those of them that are as near
     # to the same end, or columns of the margin.
@@ -143,17 +155,19 @@ def clear(
         reached = (0, template.first, template.second or 0)
         after_start += [number * width + place for place in range(-min(reached))]
         before_stop += [number * width - 1 - place for place in range(max(reached))]
-    everything = rows.reshape(-1)
-    for edges, places in ((stops - lengths, after_start), (stops, before_stop)):
-        if places:
-            everything[edges + np.array(places)[:, None]] = missing
+    cells = [
+        np.add.outer(np.array(places, dtype=np.intp), edges).reshape(-1)
+        for places, edges in ((after_start, stops - lengths), (before_stop, stops))
+        if places
+    ]
     if groups is not None:
-        total = width - MARGIN
-        for line, template in zip(rows, templates, strict=True):
+        for number, template in enumerate(templates):
             if template.of_clusters:
-                here, there = _shifted(total, template.first)
-                line[here][groups[there] < 0] = missing
-    return missing
+                here, there = _shifted(width - MARGIN, template.first)
+                cells.append(number * width + here.start + np.flatnonzero(groups[there] < 0))
+    found = np.concatenate([np.zeros(0, dtype=np.intp), *cells])
+    found[found < 0] += len(templates) * width
+    return found
 
 
 def _shifted(total: int, offset: int) -> tuple[slice, slice]:

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from hushdoc import hashing
 from hushdoc.errors import ArtifactError
-from hushdoc.hashing import Clusters, Features, FeatureScheme, Lookups, table_order
+from hushdoc.hashing import Clusters, Features, FeatureScheme, segmentation
 from hushdoc.hashing import murmur as hashing_together
 from hushdoc.hashing import rows as hashing_rows
+from hushdoc.hashing import tokens as hashing_tokens
 
 MASK = 0xFFFFFFFF
 TOKENS = st.sampled_from(
@@ -116,13 +117,23 @@ def expected(
     return items
 
 
-def looked_up(found: Lookups) -> list[list[int]]:
-    items: list[list[int]] = [[] for _ in range(found.num_items)]
-    for block in found.blocks():
-        assert (np.diff(block.rows) >= 0).all()
-        for item, row, new in zip(block.items, block.rows, block.new, strict=True):
-            if new:
-                items[block.first + int(item)].append(int(row))
+def looked_up(
+    sentences: list[list[str]], scheme: FeatureScheme, clusters: Clusters | None = None
+) -> list[list[int]]:
+    """Returns the rows that are looked up for each item, which must be there once."""
+    items: list[list[int]] = []
+    for found in hashing.lookups(hashing.hash_words(sentences, scheme), scheme, clusters):
+        if found.starts is None:
+            cells = zip(found.rows.T, found.present.T, strict=True)
+        else:
+            cells = zip(
+                np.split(found.rows, found.starts[1:]),
+                np.split(found.present, found.starts[1:]),
+                strict=True,
+            )
+        own = [sorted(rows[there].tolist()) for rows, there in cells][: found.num_items]
+        assert sum(map(len, own)) == found.num_features
+        items += own
     return items
 
 
@@ -138,8 +149,7 @@ def test_features_are_those_of_the_contract(
     sentences: list[list[str]], scheme: FeatureScheme
 ) -> None:
     assert listed(hashing.features(sentences, scheme)) == expected(sentences, scheme)
-    if scheme.level == "sentence":
-        assert looked_up(hashing.lookups(sentences, scheme)) == expected(sentences, scheme)
+    assert looked_up(sentences, scheme) == expected(sentences, scheme)
 
 
 @pytest.mark.parametrize("level", hashing.LEVELS)
@@ -150,9 +160,7 @@ def test_features_of_clusters_are_those_of_the_contract(level: str) -> None:
     sentences = [["The", "Party", "law"], ["unknown"], [], ["law", "law"]]
     found = hashing.features(sentences, scheme, clusters)
     assert listed(found) == expected(sentences, scheme, cluster_of)
-    if level == "sentence":
-        by_rows = hashing.lookups(sentences, scheme, clusters)
-        assert looked_up(by_rows) == expected(sentences, scheme, cluster_of)
+    assert looked_up(sentences, scheme, clusters) == expected(sentences, scheme, cluster_of)
 
 
 @pytest.mark.parametrize("level", hashing.LEVELS)
@@ -164,9 +172,8 @@ def test_where_work_is_divided_does_not_show(level: str, monkeypatch: pytest.Mon
     ]
     scheme = FeatureScheme(level=level)
     whole = hashing.features(sentences, scheme)
-    monkeypatch.setitem(hashing_rows._CHUNK_TOKENS, level, 7)
-    monkeypatch.setattr(hashing_together, "CHUNK_TOKENS", 5)
-    monkeypatch.setattr(hashing_rows, "CHUNK_TOKENS", 5)
+    for module, most in ((hashing_rows, 7), (hashing_together, 5), (hashing_tokens, 5)):
+        monkeypatch.setattr(module, "CHUNK_TOKENS", most)
     parts = hashing.features(sentences, scheme)
     assert parts.indices.tolist() == whole.indices.tolist()
     assert parts.offsets.tolist() == whole.offsets.tolist()
@@ -174,31 +181,69 @@ def test_where_work_is_divided_does_not_show(level: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("rows", [50, 2**20, 2**21, 2**24])
+@pytest.mark.parametrize("level", hashing.LEVELS)
 def test_where_lookups_are_divided_does_not_show(
-    rows: int, monkeypatch: pytest.MonkeyPatch
+    level: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generator = np.random.default_rng(2)
     sentences = [
         [f"w{number}" for number in generator.integers(0, 50, int(length))]
         for length in generator.integers(0, 9, 60)
     ]
-    scheme = FeatureScheme(rows=rows)
-    assert looked_up(hashing.lookups(sentences, scheme)) == expected(sentences, scheme)
-    for name, value in (("CHUNK_TOKENS", 20), ("_BLOCK_KEYS", 5)):
-        monkeypatch.setattr(table_order, name, value)
-    assert looked_up(hashing.lookups(sentences, scheme)) == expected(sentences, scheme)
+    scheme = FeatureScheme(rows=rows, level=level)
+    assert looked_up(sentences, scheme) == expected(sentences, scheme)
+    monkeypatch.setattr(hashing_rows, "CHUNK_TOKENS", 20)
+    assert looked_up(sentences, scheme) == expected(sentences, scheme)
 
 
 def test_more_sentences_than_a_number_has_bits_for() -> None:
     sentences = [["law"]] * 5000
     scheme = FeatureScheme()
-    found = looked_up(hashing.lookups(sentences, scheme))
-    assert found == expected([["law"]], scheme) * 5000
+    assert looked_up(sentences, scheme) == expected([["law"]], scheme) * 5000
 
 
-def test_lookups_are_for_sentences() -> None:
-    with pytest.raises(ValueError, match="for sentences"):
-        hashing.lookups([["a"]], FeatureScheme(level="token"))
+PIECES = st.sampled_from(
+    ["word", "Law", "7", "1,5", "a-b", "it's", ".", "..", "*", "--", "=", ",", "'", "-", "_", " "]
+    + [
+        " ",
+        " ",
+        "\n",
+        "\x1c",
+        "\x00",
+        "\x7f",
+        "é",
+        "’",
+        "合",
+        "\u00a0",
+        "\ud800",
+        "İ",
+        "x" * 30,
+        "。",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=60).map("".join), st.booleans(), st.integers(0, MASK))
+@settings(deadline=None, max_examples=300)
+def test_a_text_is_hashed_where_it_stands_as_its_words_are(
+    text: str, lowercase: bool, seed: int
+) -> None:
+    scheme = FeatureScheme(lowercase=lowercase, seed=seed)
+    places = segmentation.sentence_places(text)
+    found = hashing.hash_text(text, places, scheme)
+    words = [segmentation.words(text, *place) for place in places.tolist()]
+    assert found.lengths.tolist() == list(map(len, words))
+    assert found.hashes.tolist() == [hashed(word, scheme) for own in words for word in own]
+
+
+def test_sentences_that_touch_are_cut_apart() -> None:
+    text = "one-two3,4"  # one token, but not where sentences end inside it
+    scheme = FeatureScheme(seed=1)
+    places = np.array([[0, 4], [4, 8], [8, 10]])
+    found = hashing.hash_text(text, places, scheme)
+    assert found.lengths.tolist() == [2, 1, 2]
+    words = ["one", "-", "two3", ",", "4"]
+    assert found.hashes.tolist() == [hashed(word, scheme) for word in words]
 
 
 def test_the_table_is_addressed_as_it_was_when_models_were_trained() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushdoc.hashing import segmentation
+from hushdoc.hashing import segmentation, sentence_ends
 
 PIECES = st.sampled_from(
     ["a", "B", "7", ".", "!", "…", " ", "\n", "\r\n", "\t", "\x00", "\ud800", "\u0301", "\u200d"]
@@ -207,3 +208,47 @@ def test_fifty_megabytes_on_one_line_are_read() -> None:
     assert sum(len(segmentation.words(text, *place)) for place in found) == text.count(
         " "
     ) + text.count(",")
+
+
+def ends_one_by_one(text: str) -> list[int]:
+    """Returns where sentences end by the rules alone, asked about each candidate in turn."""
+    start = line_start = 0
+    found = []
+    for mark in segmentation._CANDIDATE.finditer(text):
+        if segmentation._ends_at(text, mark, start, line_start):
+            start = mark.end()
+            found.append(start)
+        if mark.lastgroup == "line":
+            line_start = mark.end()
+    return [*found, len(text)]
+
+
+WORDS = ["word", "The", "agreement", "shall", "inc", "Inc", "no", "mr", "End", "x1", "12", "345"]
+WORDS += ["iv", "a", "B", "e.g", "Januar", "März", "ARTICLE 1", "(a)", "“Party”", "•", "end)", "§"]
+MARKS = ["", "", " ", " ", ". ", ".", ".\n", "\n", "\n", ", ", ",\n", "\n\n", ";\n", ":\n", ".) "]
+MARKS += ["\r\n", " \n ", "\n \n", ".\u00a0", "\u2028", "! ", "?\n", "… ", "... ", "。", ".  "]
+PROSE = st.lists(
+    st.tuples(st.sampled_from(WORDS), st.sampled_from(MARKS)).map("".join), max_size=60
+).map("".join)
+
+
+@given(st.one_of(TEXTS, PROSE))
+@settings(deadline=None, max_examples=600)
+def test_what_is_decided_at_once_is_what_the_rules_decide(text: str) -> None:
+    assert cut(text) == cut_at(text, ends_one_by_one(text))
+
+
+def cut_at(text: str, ends: list[int]) -> list[str]:
+    """Returns what stands between ends, where it is not whitespace, in parts that are not long."""
+    parts = [text[start:stop].strip() for start, stop in pairwise([0, *ends])]
+    cuts = [segmentation._cut(part, 0, len(part)) for part in parts if part]
+    return [
+        part[start:stop]
+        for part, places in zip(filter(None, parts), cuts, strict=True)
+        for start, stop in places
+    ]
+
+
+def test_no_word_that_the_rules_know_is_too_long_to_be_looked_for() -> None:
+    assert max(map(len, segmentation._KNOWN_WORDS)) <= sentence_ends.LONGEST_WORD
+    assert {month[0].upper() for month in segmentation._MONTHS} <= set("JFMASOND")

@@ -34,7 +34,7 @@ def counting(owner, name):
         return real(*given, **options)
     setattr(owner, name, counted)
 counting(Session, "run")
-counting(sealed_table, "item_scores")
+counting(sealed_table, "lookup_scores")
 """
 """Tells on standard error whenever a graph or a table answers; leaves OCR to a test of its own."""
 

@@ -30,6 +30,12 @@ _LONG = 64
 _GUESSES = 10
 """How often these steps are tried; where labels hold on for long, they do not settle."""
 
+_VERY_FEW_LABELS = 4
+"""Up to so many, all labels before an item are found at once, whichever the next one has."""
+
+_TOGETHER = 1 << 12
+"""Items whose numbers stay in the cache of one core."""
+
 _FEW_LABELS = 12
 """Up to so many, labels are compared one after the other, which is faster than all at once."""
 
@@ -46,7 +52,7 @@ def viterbi(scores: Scores, offsets: Offsets, transitions: Scores) -> Tags:
     lengths = np.diff(offsets)
     order = np.argsort(-lengths, kind="stable")
     order = order[lengths[order] > 0]
-    for first, last in _groups(lengths[order], max(1, _LOCKSTEP_NUMBERS // transitions.size)):
+    for first, last in _groups(lengths[order], transitions.size):
         chosen = order[first:last]
         if len(chosen) * transitions.size < _ALONE:
             for start, stop in zip(offsets[chosen], offsets[chosen + 1], strict=True):
@@ -208,12 +214,19 @@ def _shares(logits: Scores) -> Scores:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
-def _groups(lengths: Offsets, most: int) -> Iterator[tuple[int, int]]:
-    """Yields ranges of sequences, the longest first, none less than half as long as another."""
-    first = 0
+def _groups(lengths: Offsets, size: int) -> Iterator[tuple[int, int]]:
+    """Yields ranges of sequences, the longest first, to be followed together.
+
+    A few that are more than twice as long as all others stay apart, where they are faster; so do
+    all of two labels, whose ties are decided otherwise alone than together. `size` is how many
+    numbers one step of one sequence has.
+    """
+    most, first = max(1, _LOCKSTEP_NUMBERS // size), 0
     while first < len(lengths):
-        short = int(np.searchsorted(-lengths, -(lengths[first] // 2), side="left"))
-        last = min(first + most, max(first + 1, short))
+        last = int(np.searchsorted(-lengths, -(lengths[first] // 2), side="left"))
+        if size > 4 and (last - first) * size >= _ALONE:
+            last = len(lengths)
+        last = min(first + most, max(first + 1, last))
         yield first, last
         first = last
 
@@ -305,15 +318,39 @@ def _decode_together(
     for step in range(1, len(active) - 1):
         before = slice(ends[step - 1], ends[step - 1] + active[step])
         best[:, ends[step] : ends[step + 1]] += _reached(best[:, before], transitions)
-    tags = np.zeros(len(starts), dtype=np.int64)
+    places = np.array(ends)[lengths - 1] + np.arange(len(lengths))
+    tags = best.take(places, axis=1).argmax(axis=0)
+    came_from = _came_from(best, transitions) if len(transitions) <= _VERY_FEW_LABELS else None
+    chosen, numbers = np.empty(len(items), dtype=np.int64), np.arange(len(items))
     for step in range(len(active) - 2, -1, -1):
-        now = slice(ends[step], ends[step + 1])
-        reached = best[:, now]
-        # Those that go on must reach the label that was chosen for their next item.
         longer = active[step + 1]
-        reached[:, :longer] += transitions.take(tags[:longer], axis=1)
-        tags[: active[step]] = reached.argmax(axis=0)
-        path[items[now]] = tags[: active[step]]
+        if longer:  # must reach the label that was chosen for the next item
+            now = slice(ends[step], ends[step] + longer)
+            following = tags[:longer]
+            if came_from is None:
+                reached = best[:, now] + transitions.take(following, axis=1)
+                tags[:longer] = reached.argmax(axis=0)
+            else:
+                tags[:longer] = came_from.take(following * len(items) + numbers[now])
+        chosen[ends[step] : ends[step + 1]] = tags[: active[step]]
+    path[items] = chosen
+
+
+def _came_from(best: Scores, transitions: Scores) -> npt.NDArray[np.int8]:
+    """Returns the label before each next label and after each item, of equally good ones the first.
+
+    The shape is [next labels, items], `best` has the shape [labels, items].
+    """
+    found = np.zeros(best.shape, dtype=np.int8)
+    for first in range(0, best.shape[1], _TOGETHER):
+        part = best[:, first : first + _TOGETHER]
+        for following, own in enumerate(found[:, first : first + _TOGETHER]):
+            top = part[0] + transitions[0, following]
+            for label in range(1, len(transitions)):
+                reached = part[label] + transitions[label, following]
+                np.maximum(own, (reached > top).view(np.int8) * np.int8(label), out=own)
+                np.maximum(top, reached, out=top)
+    return found
 
 
 def _reached(best: Scores, transitions: Scores) -> Scores:

@@ -18,7 +18,6 @@ from hushdoc.runtime.encoding import texts_of
 from hushdoc.runtime.extraction import StageClock
 from hushdoc.runtime.hashed.class_scoring import KEY, ClassConfidence, confidence, is_classifier
 from hushdoc.runtime.hashed.sealed_table import SealedTable
-from hushdoc.runtime.hashed.table import num_features
 from hushdoc.runtime.label_scores import NOTHING_READ, ClassReading
 from hushdoc.runtime.session import Runtime
 
@@ -58,9 +57,9 @@ class TableClassifier:
         """Returns how confident the table is of each class, before calibration."""
         sums, size = np.zeros(len(self.labels)), 0
         for text in texts_of(document):
-            for block in self._sealed.scored(text, segmentation.sentences(text), clock):
+            for block in self._sealed.scored(text, segmentation.sentence_places(text), clock):
                 sums += block.scores.sum(axis=0)
-                size += num_features(block.rows)
+                size += block.num_features
         unit = temperature * self._rule.unit(size)
         scores = [confidence(sums, label, unit=unit) for label in range(len(self.labels))]
         return ClassReading(

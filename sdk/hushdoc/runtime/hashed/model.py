@@ -29,7 +29,7 @@ from hushdoc.runtime.hashed.chains import (
     span_probabilities,
     viterbi,
 )
-from hushdoc.runtime.hashed.sealed_table import Place, ScoredBlock, SealedTable
+from hushdoc.runtime.hashed.sealed_table import Places, ScoredBlock, SealedTable
 from hushdoc.runtime.model import FieldModel, require_class
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.runtime.session import Runtime
@@ -115,7 +115,7 @@ class HashedCRFModel(FieldModel):
 
     def _found(self, text: str, clock: StageClock) -> list[Found]:
         """Returns the fields of a text."""
-        sentences = segmentation.sentences(text)
+        sentences = segmentation.sentence_places(text)
         found: list[Found] = []
         # The sentences of a text are one sequence, the tokens of each sentence another; so only
         # tokens can be labelled before the whole text was read.
@@ -131,7 +131,7 @@ class HashedCRFModel(FieldModel):
             clock.count("decoding")
         return found
 
-    def _sentences_found(self, places: Sequence[Place], scores: Scores) -> list[Found]:
+    def _sentences_found(self, places: Places, scores: Scores) -> list[Found]:
         """Returns the runs of sentences that have one label."""
         offsets = np.array([0, len(scores)])
         tags = viterbi(scores, offsets, self._transitions)
@@ -140,20 +140,20 @@ class HashedCRFModel(FieldModel):
         spans = spans[self._inside[tags[spans[:, 0]]]]
         certain = self._certainties(scores, offsets, tags, spans)
         return [
-            (self.tags[tags[first]], places[first][0], places[stop - 1][1], score)
+            (self.tags[tags[first]], int(places[first, 0]), int(places[stop - 1, 1]), score)
             for (first, stop), score in zip(spans.tolist(), certain, strict=True)
         ]
 
     def _tokens_found(self, text: str, block: ScoredBlock) -> list[Found]:
         """Returns the fields that the tags of some sentences' tokens mark."""
-        offsets = np.cumsum([0, *map(len, block.words)])
+        offsets = np.concatenate([[0], np.cumsum(block.lengths)])
         tags = viterbi(block.scores, offsets, self._transitions)
         counts = np.concatenate([[0], np.cumsum(self._inside[tags])])[offsets]
         found: list[tuple[str, int, int]] = []
-        spans: list[Place] = []
+        spans: list[tuple[int, int]] = []
         for number in np.flatnonzero(np.diff(counts)).tolist():
             first, stop = offsets[number : number + 2].tolist()
-            places = segmentation.tokens(text, *block.sentences[number])
+            places = segmentation.tokens(text, *block.places[number].tolist())
             for span in spans_from_tags([self.tags[tag] for tag in tags[first:stop]]):
                 found.append((span.label, places[span.start][0], places[span.stop - 1][1]))
                 spans.append((first + span.start, first + span.stop))

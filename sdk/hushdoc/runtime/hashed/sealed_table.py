@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from hushdoc import hashing
 from hushdoc.artifact.artifact import Artifact
 from hushdoc.artifact.manifest import TABLE_KEY
 from hushdoc.errors import ArtifactError, DeviceUnavailableError
-from hushdoc.hashing import Clusters, Features, FeatureScheme, Lookups, segmentation
+from hushdoc.hashing import Clusters, FeatureScheme, segmentation
 from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.extraction import StageClock
 from hushdoc.runtime.hashed.chains import Scores
-from hushdoc.runtime.hashed.table import HashedTable, item_scores, read_clusters, read_table
+from hushdoc.runtime.hashed.table import HashedTable, lookup_scores, read_clusters, read_table
 from hushdoc.runtime.model import LABELS_FILE, read_names, unreadable_names
 from hushdoc.runtime.scoring import Scoring
 
@@ -24,21 +27,22 @@ CLUSTERS_FILE = "clusters.safetensors"
 BLOCK_CHARACTERS = 1 << 18
 """Text whose tokens are held at once, so that memory does not grow with them."""
 
-Place = tuple[int, int]
-"""Where something stands in a text: its first character, and one past its last."""
+Places = npt.NDArray[np.int64]
+"""Where things stand in a text [things, 2]: their first characters, and one past their last."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ScoredBlock:
-    """Neighbouring sentences of a text, their tokens, and their items' scores [items, labels].
+    """Neighbouring sentences of a text, and the scores of their items [items, labels].
 
-    An item is a sentence or a token, as the scheme says; `rows` of the table were added up.
+    An item is a sentence or a token, as the scheme says. `places` [sentences, 2] are the sentences'
+    characters, `lengths` [sentences] their tokens; `num_features` rows of the table were added up.
     """
 
-    sentences: Sequence[Place]
-    words: Sequence[list[str]]
+    places: Places
+    lengths: npt.NDArray[np.int64]
     scores: Scores
-    rows: Features | Lookups
+    num_features: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,24 +103,30 @@ class SealedTable:
             settings=settings,
         )
 
-    def scored(
-        self, text: str, sentences: Sequence[Place], clock: StageClock
-    ) -> Iterator[ScoredBlock]:
+    def scored(self, text: str, sentences: Places, clock: StageClock) -> Iterator[ScoredBlock]:
         """Yields the scores of a text's items, block by block."""
-        for block in _blocks(sentences):
-            words = [segmentation.words(text, start, stop) for start, stop in block]
-            hashed = hashing.lookups if self.scheme.level == "sentence" else hashing.features
-            rows = hashed(words, self.scheme, self.clusters)
-            clock.count("encoding")
-            scores = item_scores(rows, self.table)
-            clock.count("model")
-            yield ScoredBlock(sentences=block, words=words, scores=scores, rows=rows)
+        for places in _blocks(sentences):
+            tokens = hashing.hash_text(text, places, self.scheme)
+            parts: list[Scores] = []
+            num_features = 0
+            for found in hashing.lookups(tokens, self.scheme, self.clusters):
+                clock.count("encoding")
+                parts.append(lookup_scores(found, self.table))
+                num_features += found.num_features
+                clock.count("model")
+            yield ScoredBlock(
+                places=places,
+                lengths=tokens.lengths,
+                scores=np.concatenate(parts),
+                num_features=num_features,
+            )
 
 
-def _blocks(sentences: Sequence[Place]) -> Iterator[Sequence[Place]]:
+def _blocks(sentences: Places) -> Iterator[Places]:
     """Yields neighbouring sentences that are about as long as a block."""
     first = 0
-    for number, (_, stop) in enumerate(sentences):
-        if stop - sentences[first][0] >= BLOCK_CHARACTERS or number == len(sentences) - 1:
-            yield sentences[first : number + 1]
-            first = number + 1
+    while first < len(sentences):
+        reach = sentences[first, 0] + BLOCK_CHARACTERS
+        stop = int(np.searchsorted(sentences[:, 1], reach)) + 1
+        yield sentences[first:stop]
+        first = stop

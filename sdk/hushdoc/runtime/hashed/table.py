@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.errors import ArtifactError
-from hushdoc.hashing import Clusters, Features, FeatureScheme, Lookups
+from hushdoc.hashing import Clusters, Features, FeatureScheme, Lookup
 
 Scores = npt.NDArray[np.float64]
 Sums = npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -109,31 +109,28 @@ def read_clusters(content: memoryview, scheme: FeatureScheme) -> Clusters:
     return clusters
 
 
-def item_scores(found: Features | Lookups, table: HashedTable) -> Scores:
+def item_scores(found: Features, table: HashedTable) -> Scores:
     """Returns for every item the sum of its features' weights, shape [items, labels].
 
     Weights are summed in double precision, or exactly if they are bytes.
     """
-    weights = np.ascontiguousarray(table.weights)
-    exact: Any = np.int64 if weights.dtype == np.uint8 else np.float64
-    sums: Sums = np.zeros((weights.shape[1], found.num_items), dtype=exact)
-    if isinstance(found, Lookups):
-        _add_in_order_of_rows(sums, found, weights)
-    else:
-        _add_item_by_item(sums, found, weights)
-    labels = len(table.transitions)
-    scores = np.zeros((found.num_items, labels))
-    for column, label in enumerate(label for label in range(labels) if label != table.reference):
-        scale = 1.0 if table.scale is None else float(table.scale[column])
-        np.multiply(sums[column], scale, out=scores[:, label])
-    return scores
+    sums: Sums = np.zeros((found.num_items, table.weights.shape[1]), dtype=_exact(table))
+    _add_item_by_item(sums, found, table.weights)
+    return _scores(sums, table)
 
 
-def num_features(found: Features | Lookups) -> int:
-    """Returns how many rows of a table are added up, over all items."""
-    if isinstance(found, Lookups):
-        return sum(int(np.count_nonzero(block.new)) for block in found.blocks())
-    return len(found.indices)
+def lookup_scores(found: Lookup, table: HashedTable) -> Scores:
+    """Returns the same of what is looked up for some items; rows beyond the table mean nothing."""
+    numbers = _gathered(found.rows.reshape(-1), table.weights, found.present.reshape(-1))
+    if found.starts is None:
+        # As many weights as templates: of bytes, their sums have 16 bits.
+        exact: Any = np.int16 if numbers.dtype == np.int8 else np.float64
+        sums = numbers.reshape(len(found.rows), -1).sum(axis=0, dtype=exact)
+        return _scores(sums.reshape(-1, numbers.shape[1])[: found.num_items], table)
+    sums = np.zeros((found.num_items, numbers.shape[1]), dtype=_exact(table))
+    filled = np.flatnonzero(np.diff(found.starts, append=len(numbers)))
+    sums[filled] = _sums_of_runs(numbers, found.starts[filled], sums.dtype)
+    return _scores(sums, table)
 
 
 def spread(table: HashedTable) -> float:
@@ -147,31 +144,55 @@ def spread(table: HashedTable) -> float:
     return math.sqrt(max(0.0, 2 * total / ((labels - 1) * max(1, len(table.weights)))))
 
 
-def _add_in_order_of_rows(sums: Sums, found: Lookups, weights: npt.NDArray[Any]) -> None:
-    whole = _whole_rows(weights)
-    for first, items, rows, new in found.blocks():
-        if int(rows[-1]) >= len(weights):
-            raise ValueError(f"A feature is in row {rows[-1]} of {len(weights)}.")
-        taken = _numbers(np.take(whole, rows, mode="clip").view(weights.dtype), len(sums))
-        # A row that an item has twice counts once.
-        taken *= new.view(np.int8)[:, None]
-        for column, own in zip(taken.T, sums, strict=True):
-            np.add.at(own[first:], items, column.astype(own.dtype, copy=False))
+def _exact(table: HashedTable) -> Any:
+    """Returns the type that sums of the table's weights have."""
+    return np.int64 if table.scale is not None else np.float64
+
+
+def _scores(sums: npt.NDArray[Any], table: HashedTable) -> Scores:
+    """Returns the scores of all labels by sums [items, columns]."""
+    labels = len(table.transitions)
+    scores = np.zeros((len(sums), labels))
+    for column, label in enumerate(label for label in range(labels) if label != table.reference):
+        scale = 1.0 if table.scale is None else float(table.scale[column])
+        np.multiply(sums[:, column], scale, out=scores[:, label])
+    return scores
 
 
 def _add_item_by_item(sums: Sums, found: Features, weights: npt.NDArray[Any]) -> None:
-    whole = _whole_rows(weights)
     if len(found.indices) and int(found.indices.max()) >= len(weights):
         raise ValueError(f"A feature is in row {found.indices.max()} of {len(weights)}.")
     filled = np.flatnonzero(np.diff(found.offsets))
     starts = found.offsets[filled]
-    for first, last in _runs(starts, len(found.indices), _GATHERED_BYTES // whole.itemsize):
+    most = _GATHERED_BYTES // (weights.shape[1] * weights.itemsize)
+    for first, last in _runs(starts, len(found.indices), most):
         stop = starts[last] if last < len(starts) else len(found.indices)
-        taken = np.take(whole, found.indices[starts[first] : stop], mode="clip")
-        gathered = _numbers(taken.view(weights.dtype), len(sums))
-        sums[:, filled[first:last]] = np.add.reduceat(
-            gathered, starts[first:last] - starts[first], axis=0, dtype=sums.dtype
-        ).T
+        gathered = _gathered(found.indices[starts[first] : stop], weights)
+        own = starts[first:last] - starts[first]
+        sums[filled[first:last]] = _sums_of_runs(gathered, own, sums.dtype)
+
+
+def _sums_of_runs(numbers: npt.NDArray[Any], starts: npt.NDArray[np.intp], dtype: Any) -> Sums:
+    """Returns the sums of numbers [features, columns] from each start to the next one."""
+    if numbers.shape[1] == 1:  # much faster than along one of two axes
+        return np.add.reduceat(numbers[:, 0], starts, dtype=dtype)[:, None]
+    return np.asarray(np.add.reduceat(numbers, starts, axis=0, dtype=dtype))
+
+
+def _gathered(
+    rows: npt.NDArray[Any], weights: npt.NDArray[Any], present: npt.NDArray[np.bool_] | None = None
+) -> npt.NDArray[Any]:
+    """Returns the numbers of some rows [rows, columns], 0 where they are not present."""
+    whole = _whole_rows(np.ascontiguousarray(weights))
+    taken = np.take(whole, rows, mode="clip")
+    numbers = _numbers(taken.view(weights.dtype), weights.shape[1])
+    if present is None:
+        return numbers
+    if numbers.dtype == np.int8 and taken.dtype.kind == "u":  # the same memory, a row at a time
+        taken *= present.astype(taken.dtype)
+    else:
+        numbers[~present] = 0
+    return numbers
 
 
 def _whole_rows(weights: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -15,7 +15,7 @@ from hushdoc.runtime.hashed import table as hashed_table
 from hushdoc.runtime.hashed.table import (
     HashedTable,
     item_scores,
-    num_features,
+    lookup_scores,
     read_clusters,
     read_table,
     spread,
@@ -59,19 +59,21 @@ def test_scores_are_sums_of_rows(kind: str, labels: int, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("kind", ["f2", "f4", "f8", "u1"])
 @pytest.mark.parametrize("labels", [1, 2, 3, 4, 9])
-def test_the_order_in_which_a_table_is_read_does_not_show(kind: str, labels: int) -> None:
+@pytest.mark.parametrize("level", hashing.LEVELS)
+def test_what_is_looked_up_scores_as_features_do(level: str, kind: str, labels: int) -> None:
     generator = np.random.default_rng(labels)
     sentences = [
         [f"w{number}" for number in generator.integers(0, 30, int(length))]
         for length in generator.integers(0, 9, 40)
     ]
-    scheme = FeatureScheme(rows=ROWS)
+    scheme = FeatureScheme(rows=ROWS, level=level)
     given = table(kind, labels)
-    item_by_item = item_scores(hashing.features(sentences, scheme), given)
-    in_order_of_rows = item_scores(hashing.lookups(sentences, scheme), given)
-    assert in_order_of_rows == pytest.approx(item_by_item, rel=1e-13, abs=1e-13)
-    assert kind != "u1" or in_order_of_rows.tolist() == item_by_item.tolist()
-    assert len(np.unique(item_by_item)) > 10
+    wanted = item_scores(hashing.features(sentences, scheme), given)
+    (looked_up,) = hashing.lookups(hashing.hash_words(sentences, scheme), scheme)
+    found = lookup_scores(looked_up, given)
+    assert found == pytest.approx(wanted, rel=1e-13, abs=1e-12)
+    assert kind != "u1" or found.tolist() == wanted.tolist()
+    assert len(np.unique(wanted)) > 10
 
 
 @pytest.mark.parametrize("reference", [0, 1, 2])
@@ -91,8 +93,6 @@ def test_items_without_features_score_nothing() -> None:
 def test_rows_beyond_the_table_are_refused() -> None:
     with pytest.raises(ValueError, match="row 50 of 50"):
         item_scores(features_of([50]), table("f2", 2))
-    with pytest.raises(ValueError, match="of 50"):
-        item_scores(hashing.lookups([["a", "b"]], FeatureScheme()), table("f2", 2))
 
 
 @pytest.mark.parametrize(
@@ -180,14 +180,13 @@ def test_spread_is_that_of_all_pairs_of_labels(
     assert (given.weights == before).all()
 
 
-def test_rows_are_counted_in_either_order() -> None:
+def test_rows_are_counted_once_for_an_item() -> None:
     generator = np.random.default_rng(2)
     sentences = [
         [f"w{number}" for number in generator.integers(0, 9, int(length))]
         for length in generator.integers(0, 12, 50)
     ]
-    scheme = FeatureScheme(rows=ROWS, bigrams=False, skip_grams=False)
-    features = hashing.features(sentences, scheme)
-    assert num_features(features) == len(features.indices)
-    assert num_features(hashing.lookups(sentences, scheme)) == len(features.indices)
-    assert num_features(hashing.lookups([], scheme)) == 0
+    scheme = FeatureScheme(rows=ROWS)
+    (found,) = hashing.lookups(hashing.hash_words(sentences, scheme), scheme)
+    assert found.num_features == len(hashing.features(sentences, scheme).indices)
+    assert list(hashing.lookups(hashing.hash_words([], scheme), scheme)) == []

@@ -1,0 +1,31 @@
+"""What a benchmark ran on: system, cores, the processor's name and the instructions that matter."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8")
+"""By the names of Linux; how fast products and sorting are depends on them."""
+
+
+def description() -> str:
+    """Returns one line, for the key "machine" of a benchmark's JSON."""
+    found = _first_processor()
+    known = [name for name in INSTRUCTIONS if name in found.get("flags", "").split()]
+    name = found.get("model name") or platform.processor() or "unknown processor"
+    if "cpu family" in found:  # a name alone may leave out which generation it is
+        name += f", family {found['cpu family']}, model {found['model']}"
+    parts = (f"{platform.system()} {platform.machine()}", f"{os.cpu_count()} cores", name, *known)
+    return ", ".join(parts)
+
+
+def _first_processor() -> dict[str, str]:
+    """Returns what Linux says of its first processor, by name."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    lines = (line.partition(":") for line in text.split("\n\n")[0].splitlines())
+    return {name.strip(): value.strip() for name, _, value in lines}

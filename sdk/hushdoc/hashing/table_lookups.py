@@ -1,0 +1,121 @@
+"""Lookups: where a table is read to score the items of a text.
+
+The same features as `rows.features` gives, each once for an item, but no more ordered than the sums
+of their weights need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+from hushdoc.hashing.clusters import Clusters
+from hushdoc.hashing.rows import require_clusters, sorted_keys, token_chunks
+from hushdoc.hashing.scheme import FeatureScheme
+from hushdoc.hashing.tokens import TokenHashes
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from hushdoc.hashing.mixing import Hashes
+    from hushdoc.hashing.templates import Groups, Lengths, Template
+
+_FEWEST_SENTENCES = 512
+"""With fewer than these in 32 bits beside a row, numbers of 64 bits are sorted instead."""
+
+
+class Lookup(NamedTuple):
+    """Rows of the table for some items that follow one another.
+
+    Where `starts` is given, `rows` [features] has an item's rows from its start to the next one's;
+    otherwise it has the shape [templates, at least num_items], a column for each item. Rows that
+    are not `present` (same shape) are no feature, and may be beyond the table.
+    """
+
+    num_items: int
+    num_features: int
+    rows: npt.NDArray[np.uint32]
+    present: npt.NDArray[np.bool_]
+    starts: npt.NDArray[np.intp] | None
+
+
+def lookups(
+    tokens: TokenHashes, scheme: FeatureScheme, clusters: Clusters | None = None
+) -> Iterator[Lookup]:
+    """Yields the features of every sentence, or of every token, in order."""
+    require_clusters(scheme, clusters)
+    make = _of_sentences if scheme.level == "sentence" else _of_tokens
+    most = (2**32 - 1) // scheme.rows
+    for part in token_chunks(tokens, scheme, clusters, most if most >= _FEWEST_SENTENCES else None):
+        yield make(*part, scheme)
+
+
+def _of_sentences(
+    hashes: Hashes, groups: Groups | None, lengths: Lengths, scheme: FeatureScheme
+) -> Lookup:
+    import numpy as np
+
+    keys, bases = sorted_keys(hashes, groups, lengths, scheme)
+    present = np.ones(len(keys), dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=present[1:])
+    starts = np.searchsorted(keys, bases)
+    if scheme.rows & (scheme.rows - 1):
+        keys -= np.repeat(bases, np.diff(starts, append=len(keys)))
+    else:
+        keys &= keys.dtype.type(scheme.rows - 1)
+    return Lookup(
+        num_items=len(lengths),
+        num_features=int(np.count_nonzero(present)),
+        rows=keys.astype(np.uint32, copy=False),
+        present=present,
+        starts=starts,
+    )
+
+
+def _of_tokens(
+    hashes: Hashes, groups: Groups | None, lengths: Lengths, scheme: FeatureScheme
+) -> Lookup:
+    import numpy as np
+
+    from hushdoc.hashing import templates
+
+    features = templates.of_tokens(scheme)
+    rows = np.zeros((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
+    templates.write_rows(rows, hashes, groups, features, scheme)
+    # A cell without a feature holds a number beyond the table, another one for each template.
+    empty = templates.empty_cells(rows.shape[1], features, lengths, groups)
+    rows.reshape(-1)[empty] = scheme.rows + empty // rows.shape[1]
+    _empty_repeated(rows, features, scheme)
+    present = rows < scheme.rows
+    return Lookup(
+        num_items=len(hashes),
+        num_features=int(np.count_nonzero(present[:, : len(hashes)])),
+        rows=rows,
+        present=present,
+        starts=None,
+    )
+
+
+def _empty_repeated(rows: Hashes, templates: tuple[Template, ...], scheme: FeatureScheme) -> None:
+    """Empties the cells that hold a row which an earlier template has for the same item."""
+    import numpy as np
+
+    # Pairs at several distances, which are the same wherever a word stands twice.
+    for first, second in combinations(range(len(rows)), 2):
+        if templates[first].number == templates[second].number:
+            repeated = rows[first] == rows[second]
+            np.copyto(rows[second], np.uint32(scheme.rows + second), where=repeated)
+    # Other rows meet by chance alone, so their low halves are compared before they are.
+    halves = rows.astype(np.uint16)
+    alike = np.zeros(rows.shape, dtype=bool)
+    for distance in range(1, len(rows)):
+        alike[distance:] |= halves[distance:] == halves[:-distance]
+    items = np.flatnonzero(alike.any(axis=0))
+    columns = rows[:, items]
+    order = columns.argsort(axis=0, kind="stable")
+    ordered = np.take_along_axis(columns, order, axis=0)
+    later, item = np.nonzero(ordered[1:] == ordered[:-1])
+    template = order[later + 1, item]
+    rows[template, items[item]] = scheme.rows + template
