@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import math
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ class Style:
     height: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which takes three times as long to make
 class Character:
     """A character, its box, and where along its baseline it begins and how far it goes.
 
@@ -55,6 +55,8 @@ def characters(layer: Any) -> Iterator[Character]:
     import pypdfium2.raw as raw
 
     styles: dict[int, Style | None] = {}
+    sides = [ctypes.c_double() for _ in range(4)]
+    loose = raw.FS_RECTF()
     high = 0
     for index in range(layer.count_chars()):
         code = raw.FPDFText_GetUnicode(layer, index)
@@ -75,11 +77,13 @@ def characters(layer: Any) -> Iterator[Character]:
         address = ctypes.cast(text_object, ctypes.c_void_p).value or 0
         if address not in styles:
             styles[address] = _style(layer, index, text_object)
-        yield _character(layer, index, text, styles[address])
+        yield _character(layer, index, text, styles[address], sides, loose)
 
 
 def is_seen(text: str) -> bool:
     """Returns whether a character is more than whitespace, control or guaranteed to be none."""
+    if "!" <= text <= "~":
+        return True
     if text in (SOFT_HYPHEN, GUESS):
         return text == SOFT_HYPHEN
     return (
@@ -107,15 +111,16 @@ def grown(one: Rectangle | None, other: Rectangle | None) -> Rectangle | None:
     )
 
 
-def _character(layer: Any, index: int, text: str, style: Style | None) -> Character:
+def _character(
+    layer: Any, index: int, text: str, style: Style | None, sides: Sequence[Any], loose: Any
+) -> Character:
     import pypdfium2.raw as raw
 
     box, advance = None, 0.0
-    left, right, bottom, top = (ctypes.c_double() for _ in range(4))
+    left, right, bottom, top = sides
     if raw.FPDFText_GetCharBox(layer, index, left, right, bottom, top):
         box = (left.value, bottom.value, right.value, top.value)
     # The font's whole height: words of a line are level, whatever their characters.
-    loose = raw.FS_RECTF()
     if raw.FPDFText_GetLooseCharBox(layer, index, loose):
         whole = (loose.left, loose.bottom, loose.right, loose.top)
         box = grown(box, whole)

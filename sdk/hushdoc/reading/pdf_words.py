@@ -72,22 +72,23 @@ def _as_written(found: Iterable[Character]) -> Iterator[Character]:
     for character in found:
         if run and not _is_before(character, run[-1]):
             yield from reversed(run)
-            run = []
+            run.clear()
         run.append(character)
     yield from reversed(run)
 
 
 def _is_before(one: Character, other: Character) -> bool:
     """Returns whether a character of another text object ends where the other begins."""
-    if one.style is None or other.style is None or one.style is other.style:
+    style = one.style
+    if style is None or style.across > 0 or style is other.style:
         return False
-    if _is_leftwards(one.text) or _is_leftwards(other.text) or one.style.across > 0:
+    if _is_leftwards(one.text) or _is_leftwards(other.text):
         return False
     gap = _gap(one, other)
     return gap is not None and abs(gap) <= SPACE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Step:
     """A character of a line, how far it is from the one before, and whether PDFium adds a space."""
 
