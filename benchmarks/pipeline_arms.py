@@ -14,9 +14,6 @@ CLASSES = ["letter", "invoice", "form", "receipt"]
 LENGTHS = {"mixed": (4, 8, 12, 20, 40, 80), "even": (32,)}
 """Words of the texts that are embedded."""
 
-BATCH = 256
-"""Texts that fastembed gives to its model at once, by default."""
-
 
 def prepare(work: str, documents: str, texts: str) -> None:
     """Writes what is read."""
@@ -257,8 +254,10 @@ def run_embedding_in_pipeline(work: str, texts: str, passes: str, batch: str) ->
     return timed(answer, inputs_of(work, texts), passes)
 
 
-def run_embedding_in_onnxruntime(folder: str, texts: str, passes: str) -> Any:
-    """Embeds texts as fastembed does: padded batches of 256 as they come, averaged by the mask."""
+def run_embedding_in_onnxruntime(
+    folder: str, texts: str, passes: str, size: str, order: str
+) -> Any:
+    """Embeds texts as fastembed does: padded batches, averaged by the mask."""
     import numpy as np
     import onnxruntime
     from tokenizers import Tokenizer
@@ -271,14 +270,20 @@ def run_embedding_in_onnxruntime(folder: str, texts: str, passes: str) -> Any:
     session = onnxruntime.InferenceSession(f"{folder}/model.onnx", options)
 
     def answer(asked: Sequence[Any]) -> list[Any]:
-        vectors = []
-        for start in range(0, len(asked), BATCH):
-            encoded = tokenizer.encode_batch(list(asked[start : start + BATCH]))
+        places = list(range(len(asked)))
+        if order == "sorted":
+            places.sort(key=lambda item: len(asked[item]))
+        vectors: list[Any] = [None] * len(asked)
+        for start in range(0, len(asked), int(size)):
+            chosen = places[start : start + int(size)]
+            encoded = tokenizer.encode_batch([asked[item] for item in chosen])
             mask = np.array([item.attention_mask for item in encoded])
             ids = np.array([item.ids for item in encoded])
             (states,) = session.run(None, {"input_ids": ids, "attention_mask": mask})
             mean = (states * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
-            vectors += (mean / np.linalg.norm(mean, axis=1, keepdims=True)).tolist()
+            mean /= np.linalg.norm(mean, axis=1, keepdims=True)
+            for item, vector in zip(chosen, mean.tolist(), strict=True):
+                vectors[item] = vector
         return vectors
 
     return timed(answer, json.loads(Path(texts).read_text()), passes)

@@ -15,10 +15,12 @@ one another before anything is reported:
     embedding_vs_pipeline_in_batches   the same / that pipeline with batch_size=32
     embedding_vs_fastembed        the same / fastembed's embed() with its batches of 256, which
                                   reads the ONNX file of our artifact
-    even_vs_fastembed             the same, texts of one length: nothing is gained by batches
+    embedding_vs_fastembed_sorted   the same / fastembed at its best: texts sorted by length, in
+                                  batches of 32
+    even_vs_*                     the same, texts of one length: nothing is gained by batches
                                   of like lengths
-    *_vs_onnxruntime_in_256       in place of fastembed, where none is given: the same steps with
-                                  onnxruntime and tokenizers alone
+    *_vs_onnxruntime, *_vs_onnxruntime_sorted   in place of fastembed, where none is given: the
+                                  same steps with onnxruntime and tokenizers alone
 
 Each is how many times as much CPU time the other side takes: above 1, ours is faster. Arms are
 processes that take turns. fastembed needs an interpreter of its own (see cold_start.py):
@@ -31,7 +33,6 @@ processes that take turns. fastembed needs an interpreter of its own (see cold_s
 from __future__ import annotations
 
 import argparse
-import os
 import platform
 import statistics
 import sys
@@ -43,6 +44,7 @@ from typing import Any
 
 import cold_start
 import fresh_process
+import machine
 from pipeline_arms import ARMS
 
 FASTEMBED = """
@@ -51,16 +53,21 @@ from pathlib import Path
 from fastembed import TextEmbedding
 from fastembed.common.model_description import ModelSource, PoolingType
 folder, texts, passes = sys.argv[1], json.loads(Path(sys.argv[2]).read_text()), int(sys.argv[3])
+batch, by_length = int(sys.argv[4]), sys.argv[5] == "sorted"
 TextEmbedding.add_custom_model(
     model="local/minilm", pooling=PoolingType.MEAN, normalization=True,
     sources=ModelSource(hf="local/minilm"), dim=384, model_file="model.onnx",
 )
 model = TextEmbedding("local/minilm", specific_model_path=folder, threads=1)
-list(model.embed(texts[:8]))
+def answer(texts):
+    order = sorted(range(len(texts)), key=lambda item: len(texts[item]) if by_length else item)
+    vectors = list(model.embed([texts[item] for item in order], batch_size=batch))
+    return [vector for _, vector in sorted(zip(order, vectors), key=lambda pair: pair[0])]
+answer(texts[:8])
 spent = []
 for _ in range(passes):
     began = time.process_time()
-    found = list(model.embed(texts))
+    found = answer(texts)
     spent.append(time.process_time() - began)
 print(json.dumps({"cpu_s": spent, "answers": [vector.tolist() for vector in found]}))
 """
@@ -149,7 +156,7 @@ def report(seconds: Mapping[str, float], scale: Scale) -> dict[str, Any]:
         "documents": scale.documents,
         "texts": scale.texts,
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": machine.description(),
         "python": platform.python_version(),
     }
 
@@ -178,11 +185,12 @@ def embedding_commands(
 ) -> dict[str, Sequence[str]]:
     """Returns the programs that embed texts."""
     given = [str(work / "published"), str(work / texts), str(scale.passes)]
-    peer: dict[str, Sequence[str]] = (
-        {"fastembed": [fastembed, "-c", FASTEMBED, *given]}
-        if fastembed
-        else {"onnxruntime_in_256": arm("embedding_in_onnxruntime", *given)}
-    )
+    peer = "fastembed" if fastembed else "onnxruntime"
+    run = [fastembed, "-c", FASTEMBED] if fastembed else arm("embedding_in_onnxruntime")
+    peers = {
+        peer: [*run, *given, "256", "unsorted"],
+        f"{peer}_sorted": [*run, *given, "32", "sorted"],
+    }
     pipelines = {
         "pipeline" if size == 1 else "pipeline_in_batches": arm(
             "embedding_in_pipeline", work, texts, scale.passes, size
@@ -190,7 +198,7 @@ def embedding_commands(
         for size in scale.batches
         if texts == "mixed.json"
     }
-    return {"hushdoc": arm("embedding", work, texts, scale.passes), **pipelines, **peer}
+    return {"hushdoc": arm("embedding", work, texts, scale.passes), **pipelines, **peers}
 
 
 def arm(name: str, *arguments: Any) -> Sequence[str]:
