@@ -49,6 +49,7 @@ from hushdoc.reading import open_document, pdf
 OURS = "hushdoc"
 MARGIN = 0.1
 QUICK_SECONDS, QUICK_FILES = 45.0, 80
+QUICK_FILE_SECONDS = 3
 MAX_BYTES = 4 * 2**30
 """Memory that the process of one file may ask for."""
 
@@ -114,6 +115,7 @@ def main() -> int:
     options = parser.parse_args()
     paths = sorted(path for path in options.folder.rglob("*") if path.is_file())
     if options.quick:
+        options.seconds = min(options.seconds, QUICK_FILE_SECONDS)
         paths = paths[:: -(-len(paths) // QUICK_FILES) or 1]
     found = list(_watched(paths, options))
     wild_report.print_report(found)
