@@ -102,7 +102,9 @@ def report(out: Path, score: Score, began: float, scale: Scale) -> int:
     """Prints the score and where to look; returns the demo's exit code."""
     from hushdoc.system.progress import duration
 
-    print(f"\nEntity F1 on {scale.unseen} unseen pages: {score.f1:.3f} (goal {GOAL})")
+    print(
+        f"\nEntity F1 on {scale.unseen} unseen pages of invented text: {score.f1:.3f} (goal {GOAL})"
+    )
     if scale is QUICK:
         print(f"This F1 means nothing: {scale.public} documents and {scale.steps} private steps")
         print("show the commands and train nothing useful. `make demo` trains a model that is.")

@@ -38,7 +38,8 @@ store of `--trust` with its limits. Without either, they take the file that the 
 `HUSHDOC_POLICY` names by an absolute path, else `hushdoc/policy.toml` in the user's configuration
 folder (`$XDG_CONFIG_HOME` or `~/.config`; `~/Library/Application Support` on macOS; `%APPDATA%` on
 Windows), and print which one on standard error. A policy is never taken from the working directory
-or from beside the artifact.
+or from beside the artifact. The artifact of `hushdoc sample` alone brings its own, which is shipped
+with the program and counts where there is no other.
 
 **Keys.** `--key` is a private signing key in PEM everywhere, and `--public-key` a public key.
 

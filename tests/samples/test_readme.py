@@ -15,11 +15,11 @@ from hushdoc.__main__ import main
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 SHORTER = {
-    "train kie --data invented:form --public": "--start small --documents 24 --epochs 1",
-    "train kie --data invented:form --seed 2 --start": "--documents 24 --steps 3 "
+    "train kie --data invented:invoice --public": "--start small --documents 24 --epochs 1",
+    "train kie --data invented:invoice --seed 2 --start": "--documents 24 --steps 3 "
     "--expected-records 4",
-    "train kie --data invented:form --seed 2 --epsilon": "--start small --documents 24 --steps 3 "
-    "--expected-records 4 --public-overlap none",
+    "train kie --data invented:invoice --seed 2 --epsilon": "--start small --documents 24 "
+    "--steps 3 --expected-records 4 --public-overlap none",
     "train clauses": "--documents 40 --steps 3 --rows 4096 --public-overlap none",
     "train classifier": "--steps 5 --expected-records 40 --rows 4096 --public-overlap none",
     "doctor model": "--seconds 1",
@@ -72,6 +72,8 @@ def test_readme_runs_from_top_to_bottom(
 ) -> None:
     own_documents(tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HUSHDOC_POLICY", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
     used = set()
     for what, text in steps():
         if what == "file":

@@ -23,6 +23,7 @@ from hushdoc.commands import (
     keys,
     notices,
     redaction,
+    sample,
     signing,
     trust,
 )
@@ -31,6 +32,7 @@ from hushdoc.errors import HushdocError, OutputWriteError
 from hushdoc.system import terminals
 
 SECTIONS = {
+    "try": ("sample",),
     "train": ("train", "ledger", "audit", "export"),
     "check and sign": ("keygen", "sign", "trust", "inspect", "verify", "certificate"),
     "use": ("extract", "classify", "embed", "redact"),
@@ -61,6 +63,7 @@ def build_parser() -> CommandParser:
         plugged.load()(subcommands)
     for module in (keys, trust, signing, inspection, certificates):
         module.register(subcommands)
+    sample.register(subcommands)
     for module in (extraction, classification, embedding, redaction, doctor, benchmarking):
         module.register(subcommands)
     completion.register(subcommands, parser)

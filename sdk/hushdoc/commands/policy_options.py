@@ -2,7 +2,9 @@
 
 Contract: a policy is taken from --policy, else from the file that HUSHDOC_POLICY names, else from
 the user's configuration folder; never from the working directory or from beside an artifact, where
-whoever hands in the artifact could put one. A policy that no option named is reported.
+whoever hands in the artifact could put one. Where there is none, the one artifact that is shipped
+with the installation has the policy that is shipped with it. A policy that no option named is
+reported.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable
+from hushdoc.commands import sample
 from hushdoc.commands.parsing import CommandParser, usage_errors
 from hushdoc.errors import CertificateError, InputError
 
@@ -118,7 +121,7 @@ def policy_from(options: argparse.Namespace) -> Policy:
             options.refuse_usage(f"{_flags(given)} needs --trust FILE")
         if given:
             options.refuse_usage(f"{_flags(given)} can't be combined with --policy")
-        return _from_file(options, options.policy or _found())
+        return _from_file(options, options.policy or _found(options.artifact))
     if options.integrity_only:
         return _integrity_only(options, given)
     if not set(_LIMITS) <= set(given):
@@ -143,8 +146,8 @@ def user_policy_file() -> Path:
     return folder / "hushdoc" / "policy.toml"
 
 
-def _found() -> Path:
-    """The policy that the environment or the user's configuration names, which is reported."""
+def _found(artifact: Path) -> Path:
+    """The policy of the environment, the user's configuration or the sample, which is reported."""
     named = os.environ.get(VARIABLE)
     path = Path(named) if named else user_policy_file()
     if named and not path.is_absolute():
@@ -153,13 +156,18 @@ def _found() -> Path:
             "working directory. Write the whole path.",
             code="BAD_POLICY",
         )
-    if not named and not (path.is_absolute() and os.path.isfile(path)):
+    if named:
+        reason = VARIABLE
+    elif path.is_absolute() and os.path.isfile(path):
+        reason = "the user's configuration"
+    elif sample.is_shipped(artifact):
+        path, reason = sample.POLICY, "shipped for the model of `hushdoc sample` alone"
+    else:
         raise CertificateError(
             "No policy was given. Give --policy FILE, or --trust FILE with its limits; or set "
             f"{VARIABLE}, or write '{path}'.",
             code="NO_POLICY",
         )
-    reason = VARIABLE if named else "the user's configuration"
     print(f"hushdoc: policy {printable(path)} ({reason})", file=sys.stderr)
     return path
 

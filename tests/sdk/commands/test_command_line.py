@@ -59,7 +59,13 @@ NEEDED = {
 RUN_MODELS = {"extract", "classify", "embed", "redact", "bench"}
 """Subcommands that need the extra that runs a model; `test_task_commands` runs them without it."""
 
-NEED_NONE = ("doctor", "ledger init l --data d --epsilon 1", "inspect artifact", "completion bash")
+NEED_NONE = (
+    "sample sample",
+    "doctor",
+    "ledger init l --data d --epsilon 1",
+    "inspect artifact",
+    "completion bash",
+)
 
 
 def every_parser(parser: CommandParser) -> Iterator[CommandParser]:

@@ -20,6 +20,7 @@ LIMITS = "--max-epsilon 8 --max-delta 1e-5 --unit document"
 def parser() -> CommandParser:
     found = CommandParser(prog="hushdoc open")
     policy_options(found)
+    found.set_defaults(artifact=Path("model"))
     return found
 
 
