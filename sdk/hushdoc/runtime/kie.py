@@ -183,7 +183,8 @@ class KIEModel(FieldModel):
         chosen = scores[np.arange(len(path)), path]
         fields = []
         for span in spans_from_tags([tags[tag] for tag in path], page=number):
-            score = float(np.nanmean(chosen[span.start : span.stop]))
+            part = chosen[span.start : span.stop]
+            score = float(part[~np.isnan(part)].mean())  # np.nanmean takes several times as long
             words = range(span.start, span.stop)
             fields.append(of_words(page, number, span.label, words, score, ids=numbers))
         return fields
