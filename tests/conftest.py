@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +25,11 @@ settings.load_profile("repeatable")
 
 # Some tests import onnxruntime themselves, and none may have it send anything.
 telemetry.keep_off()
+
+# A shell without job control, such as make's, has what it runs in the background ignore Ctrl-C,
+# and with it every process that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

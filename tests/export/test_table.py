@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 from hushdoc.artifact.artifact import open_artifact
-from hushdoc.errors import CheckpointError, OutputExistsError
+from hushdoc.errors import CertificateError, CheckpointError, OutputExistsError
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc_export.table import differences, rounded, seal_table
 from hushdoc_training.table_checkpoint import TableCheckpoint
@@ -79,6 +79,14 @@ def test_an_artifact_says_what_it_holds(tmp_path: Path, dtype: str, kind: str) -
         exceeds = parts()["weights"][:, 1:] - parts()["weights"][:, :1]
         assert np.abs(back - exceeds).max() <= step["largestError"] * 1.0001
         assert tensors.get_tensor("transitions") == pytest.approx(parts()["transitions"])
+
+
+def test_what_training_wrote_is_no_artifact_until_it_is_exported(tmp_path: Path) -> None:
+    checkpoint = tiny.save_table(tmp_path / "run" / "checkpoint", **parts())
+    for folder in (checkpoint, checkpoint.parent):
+        with pytest.raises(CertificateError, match="`hushdoc export FOLDER") as told:
+            open_artifact(folder, tiny.policy())
+        assert told.value.code == "MISSING_CERTIFICATE"
 
 
 TABLES = st.integers(0, 2**32).map(

@@ -29,6 +29,9 @@ from hushdoc.signing.trust_store import AUDIT, TrustedKey, TrustStore
 
 _MAX_FILE_BYTES = dsse.MAX_ENVELOPE_BYTES + MAX_AUDITS * (MAX_AUDIT_BYTES + 1) + 1
 
+_TRAINED = ("checkpoint.json", "checkpoint", "run.json")
+"""One of these is in what training writes, and none in an artifact."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attestation:
@@ -83,11 +86,7 @@ def read_lines(directory: DirectoryHandle) -> tuple[bytes, ...]:
     """Returns the lines of the envelope file, within the caps; the first is the certificate's."""
     content = folder.read_envelope_file(directory, _MAX_FILE_BYTES)
     if content is None:
-        raise CertificateError(
-            f"The artifact has no '{ENVELOPE_FILE}', so no privacy guarantee is declared for it. "
-            "Export it with a signing key, or ask its issuer for the certificate.",
-            code="MISSING_CERTIFICATE",
-        )
+        raise _missing(directory)
     lines = tuple(content.removesuffix(b"\n").split(b"\n"))
     oversized = len(lines[0]) > dsse.MAX_ENVELOPE_BYTES or any(
         len(line) > MAX_AUDIT_BYTES for line in lines[1:]
@@ -106,6 +105,21 @@ def read_lines(directory: DirectoryHandle) -> tuple[bytes, ...]:
             code="BAD_ENVELOPE",
         )
     return lines
+
+
+def _missing(directory: DirectoryHandle) -> CertificateError:
+    if folder.contains_any(directory, _TRAINED):
+        what = (
+            f"The folder is what `hushdoc train` wrote, and no artifact: it has no "
+            f"'{ENVELOPE_FILE}'. Make an artifact of it: "
+            "`hushdoc export FOLDER --out ARTIFACT --key KEY`."
+        )
+    else:
+        what = (
+            f"The artifact has no '{ENVELOPE_FILE}', so no privacy guarantee is declared for it. "
+            "Export it with a signing key, or ask its issuer for the certificate."
+        )
+    return CertificateError(what, code="MISSING_CERTIFICATE")
 
 
 def _require_valid(certificate: Certificate, policy: Policy, now: datetime) -> None:

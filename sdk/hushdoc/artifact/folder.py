@@ -15,7 +15,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hushdoc.arguments import short_repr
@@ -82,6 +82,15 @@ def read_envelope_file(folder: DirectoryHandle, max_bytes: int) -> bytes | None:
         ) from problem
     finally:
         os.close(descriptor)
+
+
+def contains_any(folder: DirectoryHandle, names: Collection[str]) -> bool:
+    """Returns whether one of these entries is in the folder; nothing is opened."""
+    for name in names:
+        with suppress(OSError):
+            folder.mode(name)
+            return True
+    return False
 
 
 def require_listed(folder: DirectoryHandle, names: Collection[str]) -> None:

@@ -7,6 +7,7 @@ no script and follows no link: the build that pypdfium2 brings has no JavaScript
 from __future__ import annotations
 
 import io
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -96,6 +97,7 @@ def _opened(content: bytes, id: str, password: str | None) -> Iterator[Any]:
             # The content of form fields is drawn, and read, only with this.
             if file.get_formtype() != pypdfium2.raw.FORMTYPE_NONE:
                 require_bounded(file, id)
+                logging.getLogger(type(file).__module__).addFilter(_is_no_advice)  # once
                 file.init_forms()
         except (pypdfium2.PdfiumError, OSError, ValueError) as error:
             raise _not_opened(content, id, error, password) from error
@@ -105,6 +107,11 @@ def _opened(content: bytes, id: str, password: str | None) -> Iterator[Any]:
     finally:
         with _pdfium:
             file.close()
+
+
+def _is_no_advice(record: logging.LogRecord) -> bool:
+    """Returns whether pypdfium2 logs anything but how to build it with an engine for XFA."""
+    return "XFA support" not in str(record.msg)
 
 
 def _not_opened(content: bytes, id: str, error: Exception, password: str | None) -> HushdocError:

@@ -7,7 +7,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from hushdoc.artifact import attestation, folder
+from hushdoc.errors import CertificateError
 from hushdoc.policy.policy import Policy
 from hushdoc.signing import keys as signing_keys
 from hushdoc.signing import revocation
@@ -34,6 +37,23 @@ def test_the_digest_is_that_of_the_signed_bytes(
     found = read(path, policy_of(build, key, other_key))
     assert found.digest == build.payload_digest(path)
     assert (found.audits, found.untrusted_audits) == ((), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("checkpoint.json", "hushdoc export FOLDER"),
+        ("run.json", "hushdoc export FOLDER"),
+        ("model.onnx", "ask its issuer"),
+    ],
+)
+def test_what_training_wrote_is_told_from_an_artifact_without_a_certificate(
+    build: ModuleType, key: Any, tmp_path: Path, name: str, hint: str
+) -> None:
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(CertificateError, match=hint) as told:
+        read(tmp_path, build.policy(key))
+    assert told.value.code == "MISSING_CERTIFICATE"
 
 
 def test_an_audit_by_a_trusted_auditor_is_trusted(

@@ -70,6 +70,15 @@ file.init_forms()
 file.get_page(0)
 """
 
+XFA = """
+import sys, pypdfium2
+from hushdoc import open_document
+content = sys.stdin.buffer.read()
+file = pypdfium2.PdfDocument(content)
+forms = pypdfium2.raw.FORMTYPE_XFA_FULL, pypdfium2.raw.FORMTYPE_XFA_FOREGROUND
+print(file.get_formtype() in forms, *[word.text for word in open_document(content).pages[0].words])
+"""
+
 
 @pytest.mark.parametrize("name", ENDLESS)
 def test_fields_that_share_or_circle_are_refused(name: str) -> None:
@@ -122,6 +131,22 @@ def test_forms_that_end_are_read(password: str | None, packed: bool) -> None:
     content = fields(*bodies, listed=listed, password=password, packed=packed)
     document = open_document(content)
     assert [word.text for word in document.pages[0].words] == ["Total"]
+
+
+@pytest.mark.parametrize("listed", ["", f"{FIRST} 0 R"])
+def test_a_form_of_xfa_is_read_without_a_word_of_the_library(listed: str) -> None:
+    """pypdfium2 logs how to build it with an engine for XFA, which nobody who reads asked for."""
+    xfa = b"<xdp:xdp xmlns:xdp='http://ns.adobe.com/xdp/'><template/></xdp:xdp>"
+    stream = b"<< /Length %d >>\nstream\n%s\nendstream" % (len(xfa), xfa)
+    content = pdfs.file(
+        [pdfs.shown("Total")],
+        objects=[f"<< /T (a) {WIDGET} >>".encode(), stream],
+        catalog=f"/AcroForm << /Fields [{listed}] /XFA {FIRST + 1} 0 R >>",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", XFA], input=content, capture_output=True, check=False, timeout=120
+    )
+    assert (done.stdout.split(), done.stderr, done.returncode) == ([b"True", b"Total"], b"", 0)
 
 
 def test_the_look_takes_time_in_proportion_to_the_file() -> None:
