@@ -11,7 +11,8 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,9 +35,10 @@ from hushdoc.reading import (
     from_textract,
     in_reading_order,
     open_document,
-    pdf_text,
 )
 from hushdoc.reading.adapters.tesseract_tsv import COLUMNS
+from hushdoc.reading.pdf_characters import Character, Style
+from hushdoc.reading.pdf_words import words_of
 from hushdoc.runtime import encoding
 from hushdoc.serialization import strict_json
 from hushdoc.viewing import html, normalised_text
@@ -182,8 +184,23 @@ def _rapidocr(text: str) -> object:
     return from_rapidocr([{"txt": text, "box": [[1, 1], [9, 1], [9, 9], [1, 9]]}])
 
 
-def _pdf_words(text: str) -> object:
-    return list(pdf_text._words([(character, (1.0, 1.0, 2.0, 2.0)) for character in text]))
+def _pdf_words(text: str, *, across: float = 1.0) -> object:
+    """Reads characters in a row, each of a text object of its own where they are upside down."""
+    style = Style(across, 0.0, 10.0, 10.0)
+    return list(
+        words_of(
+            Character(character)
+            if character.isspace()
+            else Character(
+                character,
+                (place, 0.0, place + 1.0, 9.0),
+                x=float(place),
+                advance=1.0,
+                style=style if across > 0 else replace(style),
+            )
+            for place, character in enumerate(text)
+        )
+    )
 
 
 def _field(label: str, **place: Any) -> Any:
@@ -271,6 +288,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "textract": _textract,
     "rapidocr": _rapidocr,
     "pdf-words": _pdf_words,
+    "pdf-words-upside-down": partial(_pdf_words, across=-1.0),
     "pieces-for-a-tokenizer": lambda text: list(encoding._pieces(text)),
     "sentences": segmentation.sentences,
     "tokens": segmentation.tokens,
