@@ -110,7 +110,8 @@ def require_stopped(ended: Ended) -> None:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Ended]]:
     """Runs the quick demo, interrupted before anything is loaded and while it trains."""
     folder = tmp_path_factory.mktemp("demo")
-    stops = ("Measuring this machine", r"step 2/13", None)
+    # Not every step is shown where steps are fast.
+    stops = ("Measuring this machine", r"step \d/13", None)
     return folder, [quick(folder, until=stop) for stop in stops]
 
 
