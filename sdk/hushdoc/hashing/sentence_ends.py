@@ -49,9 +49,9 @@ def _flags(characters: bytes) -> Flags:
 
 @cache
 def _packed(words: frozenset[str]) -> npt.NDArray[np.uint64]:
-    """Returns the words of ASCII as numbers, their last letters in the lowest bits."""
+    """Returns the words of ASCII as sorted numbers, their last letters in the lowest bits."""
     packed = [int.from_bytes(word.encode(), "big") for word in words if word.isascii()]
-    return np.array([number for number in packed if number < 2**64], dtype=np.uint64)
+    return np.array(sorted(number for number in packed if number < 2**64), dtype=np.uint64)
 
 
 class Candidates(NamedTuple):
@@ -114,6 +114,8 @@ class Characters:
         found = places.copy()
         moving = np.arange(len(places))
         for _ in range(_BLANK_STEPS):
+            if not len(moving):
+                break
             codes = self.at(found[moving], offset)
             blank = is_blank(codes)
             for number in np.flatnonzero(codes == FOREIGN).tolist():
@@ -184,7 +186,8 @@ def _ends_sentences(characters: Characters, places: Places, known_words: frozens
     word = (codes | np.uint8(0x20)).view(">u8")[:, 0].astype(np.uint64)
     word &= (np.uint64(1) << (8 * length).astype(np.uint64)) - np.uint64(1)
     boundary = characters.at(places - length, -1)
-    unknown = ~np.isin(word, _packed(known_words))
+    known = _packed(known_words)
+    unknown = known.take(known.searchsorted(word), mode="clip") != word
     unknown &= (
         (length > 1) & (boundary != ord(".")) & (boundary != FOREIGN) & (length <= LONGEST_WORD)
     )
@@ -202,8 +205,11 @@ def _ends_sentences(characters: Characters, places: Places, known_words: frozens
 def _first_breaks(characters: Characters, breaks: Places) -> Places:
     """Returns the line breaks with none before them in the same whitespace."""
     before = characters.at(breaks, -1)
-    first = ~is_blank(before)
-    for number in np.flatnonzero(~first | (before == FOREIGN)).tolist():
+    blank, touching = is_blank(before), np.zeros(len(breaks), dtype=bool)
+    touching[1:] = breaks[1:] == breaks[:-1] + 1
+    first = ~(blank | touching)
+    unclear = (blank | (before == FOREIGN)) & ~touching
+    for number in np.flatnonzero(unclear).tolist():
         between = characters.text[breaks[number - 1] if number else 0 : breaks[number]]
         first[number] = number == 0 or not between.isspace()
     return breaks[first]

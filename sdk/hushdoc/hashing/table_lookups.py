@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hushdoc.hashing.mixing import Hashes
     from hushdoc.hashing.templates import Groups, Lengths, Template
 
+    Flags = npt.NDArray[np.bool_]
+
 _FEWEST_SENTENCES = 512
 """With fewer than these in 32 bits beside a row, numbers of 64 bits are sorted instead."""
 
@@ -31,13 +33,13 @@ class Lookup(NamedTuple):
 
     Where `starts` is given, `rows` [features] has an item's rows from its start to the next one's;
     otherwise it has the shape [templates, at least num_items], a column for each item. Rows that
-    are not `present` (same shape) are no feature, and may be beyond the table.
+    are not `present` (same shape) are no feature.
     """
 
     num_items: int
     num_features: int
     rows: npt.NDArray[np.uint32]
-    present: npt.NDArray[np.bool_]
+    present: Flags
     starts: npt.NDArray[np.intp] | None
 
 
@@ -84,38 +86,51 @@ def _of_tokens(
     features = templates.of_tokens(scheme)
     rows = np.zeros((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
     templates.write_rows(rows, hashes, groups, features, scheme)
-    # A cell without a feature holds a number beyond the table, another one for each template.
-    empty = templates.empty_cells(rows.shape[1], features, lengths, groups)
-    rows.reshape(-1)[empty] = scheme.rows + empty // rows.shape[1]
-    _empty_repeated(rows, features, scheme)
-    present = rows < scheme.rows
+    present = templates.present(features, lengths, groups)
+    _leave_out_repeated_words(present, hashes, features)
+    _leave_out_repeated_rows(present, rows)
     return Lookup(
         num_items=len(hashes),
-        num_features=int(np.count_nonzero(present[:, : len(hashes)])),
+        num_features=int(np.count_nonzero(present)),
         rows=rows,
         present=present,
         starts=None,
     )
 
 
-def _empty_repeated(rows: Hashes, templates: tuple[Template, ...], scheme: FeatureScheme) -> None:
-    """Empties the cells that hold a row which an earlier template has for the same item."""
+def _leave_out_repeated_words(
+    present: Flags, hashes: Hashes, templates: tuple[Template, ...]
+) -> None:
+    """Leaves out pairs with a word that an item has in a nearer pair of the same kind."""
+    total = len(hashes)
+    differ: dict[int, Flags] = {}  # from the word at each distance
+    for (_, nearer), (line, further) in combinations(zip(present, templates, strict=True), 2):
+        if nearer.number != further.number:
+            continue
+        low, high = sorted((t.first or t.second or 0) for t in (nearer, further))
+        first, stop, distance = max(0, -low), total - max(0, high), high - low
+        if distance not in differ:
+            differ[distance] = hashes[distance:] != hashes[:-distance]
+        if first < stop:
+            line[first:stop] &= differ[distance][first + low : stop + low]
+
+
+def _leave_out_repeated_rows(present: Flags, rows: Hashes) -> None:
+    """Leaves out rows that an earlier template has for the same item, which happens by chance."""
     import numpy as np
 
-    # Pairs at several distances, which are the same wherever a word stands twice.
-    for first, second in combinations(range(len(rows)), 2):
-        if templates[first].number == templates[second].number:
-            repeated = rows[first] == rows[second]
-            np.copyto(rows[second], np.uint32(scheme.rows + second), where=repeated)
-    # Other rows meet by chance alone, so their low halves are compared before they are.
+    # Their low halves are compared first. What is not present has the number of its template.
+    numbers = np.arange(len(rows), dtype=np.uint16)[:, None]
     halves = rows.astype(np.uint16)
+    halves -= numbers
+    halves *= present
+    halves += numbers
     alike = np.zeros(rows.shape, dtype=bool)
     for distance in range(1, len(rows)):
         alike[distance:] |= halves[distance:] == halves[:-distance]
     items = np.flatnonzero(alike.any(axis=0))
-    columns = rows[:, items]
+    columns = np.where(present[:, items], rows[:, items], ~numbers.astype(np.int64))
     order = columns.argsort(axis=0, kind="stable")
     ordered = np.take_along_axis(columns, order, axis=0)
     later, item = np.nonzero(ordered[1:] == ordered[:-1])
-    template = order[later + 1, item]
-    rows[template, items[item]] = scheme.rows + template
+    present[order[later + 1, item], items[item]] = False

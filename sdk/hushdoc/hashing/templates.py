@@ -133,40 +133,29 @@ def clear(
     `rows` has shape [templates, tokens + MARGIN]; `lengths` are the tokens of each sentence.
     """
     missing = rows.dtype.type(np.iinfo(rows.dtype).max)
-    width = rows.shape[1]
-    rows[:, width - MARGIN :] = missing
-    rows.reshape(-1)[empty_cells(width, templates, lengths, groups)] = missing
+    rows |= (~present(templates, lengths, groups)).astype(rows.dtype) * missing
     return missing
 
 
-def empty_cells(
-    width: int, templates: Sequence[Template], lengths: Lengths, groups: Groups | None
-) -> npt.NDArray[np.intp]:
-    """Returns the flat places where a token has no feature of a template, some of them twice.
-
-    They are places of an array of shape [templates, width], of which the last MARGIN columns
-    belong to no token.
-    """
+def present(
+    templates: Sequence[Template], lengths: Lengths, groups: Groups | None
+) -> npt.NDArray[np.bool_]:
+    """Returns where tokens have a feature of each template, shape [templates, tokens + MARGIN]."""
     stops = np.cumsum(lengths)
-    # Where a sentence has fewer tokens, its neighbours' are reached: those of them that are as near
-    # to the same end, or columns of the margin.
-    after_start, before_stop = [], []
-    for number, template in enumerate(templates):
-        reached = (0, template.first, template.second or 0)
-        after_start += [number * width + place for place in range(-min(reached))]
-        before_stop += [number * width - 1 - place for place in range(max(reached))]
-    cells = [
-        np.add.outer(np.array(places, dtype=np.intp), edges).reshape(-1)
-        for places, edges in ((after_start, stops - lengths), (before_stop, stops))
-        if places
-    ]
-    if groups is not None:
-        for number, template in enumerate(templates):
-            if template.of_clusters:
-                here, there = _shifted(width - MARGIN, template.first)
-                cells.append(number * width + here.start + np.flatnonzero(groups[there] < 0))
-    found = np.concatenate([np.zeros(0, dtype=np.intp), *cells])
-    found[found < 0] += len(templates) * width
+    total = int(stops[-1]) if len(stops) else 0
+    goes_on = np.ones(total + MARGIN + 1, dtype=bool)  # whether a token follows the one before
+    goes_on[stops] = False
+    goes_on[total:] = False
+    together = [np.ones(total, dtype=bool)]  # with the token at each distance
+    for distance in range(1, MARGIN + 1):
+        together.append(together[-1] & goes_on[distance : distance + total])
+    found = np.zeros((len(templates), total + MARGIN), dtype=bool)
+    for line, template in zip(found, templates, strict=True):
+        offset = template.first or template.second or 0
+        here, there = _shifted(total, offset)
+        line[here] = together[abs(offset)][min(here.start, there.start) :][: here.stop - here.start]
+        if template.of_clusters and groups is not None:
+            line[here] &= groups[there] >= 0
     return found
 
 

@@ -33,11 +33,8 @@ _GUESSES = 10
 _VERY_FEW_LABELS = 4
 """Up to so many, all labels before an item are found at once, whichever the next one has."""
 
-_TOGETHER = 1 << 12
+_TOGETHER = 1 << 13
 """Items whose numbers stay in the cache of one core."""
-
-_FEW_LABELS = 12
-"""Up to so many, labels are compared one after the other, which is faster than all at once."""
 
 
 def viterbi(scores: Scores, offsets: Offsets, transitions: Scores) -> Tags:
@@ -315,9 +312,10 @@ def _decode_together(
     # First the first items of all sequences, then the second ones of those that have any, ...
     items = np.concatenate([starts[:count] + step for step, count in enumerate(active)])
     best = np.ascontiguousarray(scores.take(items, axis=0).T)
+    steps = transitions[:, :, None]
     for step in range(1, len(active) - 1):
-        before = slice(ends[step - 1], ends[step - 1] + active[step])
-        best[:, ends[step] : ends[step + 1]] += _reached(best[:, before], transitions)
+        before = best[:, None, ends[step - 1] : ends[step - 1] + active[step]]
+        best[:, ends[step] : ends[step + 1]] += np.maximum.reduce(before + steps)
     places = np.array(ends)[lengths - 1] + np.arange(len(lengths))
     tags = best.take(places, axis=1).argmax(axis=0)
     came_from = _came_from(best, transitions) if len(transitions) <= _VERY_FEW_LABELS else None
@@ -351,14 +349,3 @@ def _came_from(best: Scores, transitions: Scores) -> npt.NDArray[np.int8]:
                 np.maximum(own, (reached > top).view(np.int8) * np.int8(label), out=own)
                 np.maximum(top, reached, out=top)
     return found
-
-
-def _reached(best: Scores, transitions: Scores) -> Scores:
-    """Returns the best score with which each next label (row) of each sequence is reached."""
-    if len(transitions) > _FEW_LABELS:
-        found: Scores = (best[:, None] + transitions[:, :, None]).max(axis=0)
-        return found
-    tops = best[0] + transitions[0][:, None]
-    for label in range(1, len(transitions)):
-        np.maximum(tops, best[label] + transitions[label][:, None], out=tops)
-    return np.asarray(tops)

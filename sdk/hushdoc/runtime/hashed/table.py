@@ -121,13 +121,16 @@ def item_scores(found: Features, table: HashedTable) -> Scores:
 
 def lookup_scores(found: Lookup, table: HashedTable) -> Scores:
     """Returns the same of what is looked up for some items; rows beyond the table mean nothing."""
-    numbers = _gathered(found.rows.reshape(-1), table.weights, found.present.reshape(-1))
+    columns = table.weights.shape[1]
     if found.starts is None:
         # As many weights as templates: of bytes, their sums have 16 bits.
-        exact: Any = np.int16 if numbers.dtype == np.int8 else np.float64
-        sums = numbers.reshape(len(found.rows), -1).sum(axis=0, dtype=exact)
-        return _scores(sums.reshape(-1, numbers.shape[1])[: found.num_items], table)
-    sums = np.zeros((found.num_items, numbers.shape[1]), dtype=_exact(table))
+        exact: Any = np.float64 if table.scale is None else np.int16
+        totals = np.zeros((found.rows.shape[1], columns), dtype=exact)
+        for rows, present in zip(found.rows, found.present, strict=True):
+            totals += _gathered(rows, table.weights, present)
+        return _scores(totals[: found.num_items], table)
+    numbers = _gathered(found.rows, table.weights, found.present)
+    sums = np.zeros((found.num_items, columns), dtype=_exact(table))
     filled = np.flatnonzero(np.diff(found.starts, append=len(numbers)))
     sums[filled] = _sums_of_runs(numbers, found.starts[filled], sums.dtype)
     return _scores(sums, table)
