@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,6 +49,24 @@ _IMAGE_MARKS = (
     b"GIF87a",
     b"GIF89a",
 )
+_MARKUP_MARKS = (
+    ("HTML", "<!doctype html"),
+    ("HTML", "<html"),
+    ("XML", "<?"),
+    ("XML", "<!doctype"),
+    ("HTML or XML", "<!--"),
+    ("PostScript", "%!ps"),
+    ("PostScript", "%!\n"),
+    ("PostScript", "%!\r"),
+    ("RTF", "{\\rtf"),
+)
+_TAG = re.compile(r"<([A-Za-z][\w:.-]*)(?:\s[^<>]*)?>")
+_HTML_TAGS = frozenset(
+    ("html", "head", "body", "title", "div", "p", "table", "h1", "h2", "ul", "ol", "center", "font")
+)
+_EPS_MARK = b"\xc5\xd0\xd3\xc6"
+"""What EPS files begin with that carry a preview."""
+
 _TSV_HEAD = "level\tpage_num\t"
 
 
@@ -66,6 +85,10 @@ def recognised(content: bytes, *, format: str, id: str) -> Recognised:
         binary = _binary_format(content)
         if binary is not None:
             return Recognised(format=binary)
+        if content.startswith(_EPS_MARK):
+            raise UnsupportedFormatError(
+                f"'{id}' is PostScript with a preview, which is not read. Convert it to PDF."
+            )
     elif format in ("pdf", "image"):
         return Recognised(format=format)
     text = decoded(content, id=id)
@@ -93,6 +116,12 @@ def _by_text(text: str, id: str) -> Recognised:
         return Recognised(format="tesseract-tsv", text=text)
     if start.startswith("<") and PAGE in text:
         return Recognised(format="hocr", text=text)
+    markup = _markup(start, text)
+    if markup is not None:
+        raise UnsupportedFormatError(
+            f"'{id}' is {markup}, whose marks would be read as words. Convert it to PDF, an image "
+            'or plain text; pass format="text" to read it as it stands.'
+        )
     if start.startswith(("{", "[")) or id.endswith(".json"):
         try:
             data = _json(text, id)
@@ -105,6 +134,17 @@ def _by_text(text: str, id: str) -> Recognised:
             return Recognised(format="text", text=text)
         return Recognised(format=_json_format(data, id), data=data)
     return Recognised(format="text", text=text)
+
+
+def _markup(start: str, text: str) -> str | None:
+    """Returns what kind of markup a text is; one that only begins with a bracket is none."""
+    for kind, mark in _MARKUP_MARKS:
+        if start[: len(mark)].lower() == mark:
+            return kind
+    tag = _TAG.match(start)
+    if tag is None or f"</{tag[1]}" not in text:
+        return None
+    return "HTML" if tag[1].lower() in _HTML_TAGS else "XML"
 
 
 def _json(text: str, id: str) -> Any:

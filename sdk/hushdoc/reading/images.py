@@ -30,7 +30,14 @@ ANIMATED = ("PNG", "GIF", "WEBP")
 MIN_SIDE = 3
 """Images with a shorter side (pixels) hold no text, and OCR engines fail on them."""
 
+MAX_SLENDER = 100
+"""Images so many times as long as wide are no pages: OCR engines take minutes or find nothing."""
+
 _SUBFILE_TYPE = 254
+_NO_PAGE = 0b101
+_OLD_SUBFILE_TYPE, _OLD_REDUCED = 255, 2
+"""TIFF 6.0, sections 8 (pages 36 and 40): a reduced image (bit 0), a mask (bit 2)."""
+
 _ORIENTATION = 0x0112
 _SIDEWAYS = (5, 6, 7, 8)
 """EXIF orientations that are looked at after a quarter turn."""
@@ -71,14 +78,23 @@ def _upright_size(image: Image.Image, content: bytes) -> tuple[int, int]:
 def _pages(image: Image.Image, id: str, limits: ReadingLimits) -> Iterator[int]:
     """Moves an open file to each of its pages in turn, and yields the page's number in the file."""
     num_frames = _num_frames(image, id, limits)
-    for frame in range(num_frames):
+    if num_frames == 1:
+        numbers = [0]
+    else:
+        numbers = [frame for frame in range(num_frames) if _is_page(image, frame)] or [0]
+    for frame in numbers:
         if num_frames > 1:
             image.seek(frame)
-            # Scanners put thumbnails beside their pages.
-            if int(getattr(image, "tag_v2", {}).get(_SUBFILE_TYPE, 0)) & 1:
-                continue
         _require_size(image, id, frame, limits)
         yield frame
+
+
+def _is_page(image: Image.Image, frame: int) -> bool:
+    """Returns whether a TIFF file's image is neither a thumbnail nor a mask of transparency."""
+    image.seek(frame)
+    tags = getattr(image, "tag_v2", {})
+    reduced = tags.get(_OLD_SUBFILE_TYPE) == _OLD_REDUCED
+    return not reduced and not int(tags.get(_SUBFILE_TYPE, 0)) & _NO_PAGE
 
 
 def frame_image(content: bytes, frame: int, *, id: str, limits: ReadingLimits) -> Image.Image:
@@ -88,6 +104,12 @@ def frame_image(content: bytes, frame: int, *, id: str, limits: ReadingLimits) -
             image.seek(frame)
         _require_size(image, id, frame, limits)
         return _upright(image)
+
+
+def too_slender(image: Image.Image) -> bool:
+    """Returns whether an image that could hold text is no page by its sides."""
+    short, long = sorted(image.size)
+    return short >= MIN_SIDE and long > MAX_SLENDER * short
 
 
 def no_longer(image: Image.Image, longest: int) -> Image.Image:

@@ -18,6 +18,7 @@ from hushdoc.errors import (
     InputError,
     MissingExtraError,
     OCRRequiredError,
+    UnsupportedFormatError,
 )
 from hushdoc.reading import files, formats, images, isolated, pdf, reader_process
 from hushdoc.reading import text as texts
@@ -102,7 +103,7 @@ def read(
         if found.format == "pdf":
             return _from_pdf(content, path, id, password, limits, reader)
         if found.format == "image":
-            return _from_image(content, path, id, limits, reader), ()
+            return _from_image(content, path, id, limits, reader)
         if found.format == "text":
             return texts.from_text(found.text, id=id), ()
         if found.format == "document":
@@ -155,20 +156,28 @@ def _from_pdf(
 
 def _from_image(
     content: bytes, path: Path | None, id: str, limits: ReadingLimits, reader: Reader
-) -> Document:
+) -> tuple[Document, tuple[str, ...]]:
     draft = Draft(id=id, reader=images.READER, limits=limits)
     seen = files.fingerprint(content, path)
     read: list[int] = []
     unread: list[int] = []
+    notes: list[str] = []
     for number, (frame, image) in enumerate(images.frames(content, id=id, limits=limits)):
         file = path or content
         draft.page(image.width, image.height, image=file, frame=frame, fingerprint=seen)
-        if reader.forbidden:
+        if not reader.forbidden and images.too_slender(image):
+            notes.append(
+                f"Page {number} of '{id}' is {image.width} x {image.height} pixels, and pages more "
+                f"than {images.MAX_SLENDER} times as long as wide are not read. Cut it into pages."
+            )
+        if reader.forbidden or images.too_slender(image):
             unread.append(number)
         else:
             draft.add(reader.read(image))
             read.append(number)
-    return _finished(draft, reader, read=read, unread=unread)
+    if notes and not draft.has_words:
+        raise UnsupportedFormatError(" ".join(notes))
+    return _finished(draft, reader, read=read, unread=unread), tuple(notes)
 
 
 def _finished(draft: Draft, reader: Reader, *, read: list[int], unread: list[int]) -> Document:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from hushdoc import arguments
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
-from hushdoc.document.page import Word
+from hushdoc.document.page import Box, Word
 from hushdoc.errors import MissingExtraError, OCRError, needs_extra
 from hushdoc.reading.drafting import Corners, Draft, around, number
+from hushdoc.reading.image_pieces import pieces
 from hushdoc.reading.images import MIN_SIDE, PAPER, no_longer
 from hushdoc.system import forking, telemetry
 from hushdoc.system.cores import usable_cores
@@ -77,11 +79,22 @@ class RapidOCREngine:
 
     def read(self, image: Image.Image) -> list[Word]:
         """Returns the words of an image, or raises OCRError; words of one line share a segment."""
-        import numpy as np
-
         if min(image.size) < MIN_SIDE:
             return []
-        drawn, size = _fitting(image.convert("RGB"))
+        words: list[Word] = []
+        for (left, top), piece in pieces(image.convert("RGB"), LONGEST):
+            first = max((word.segment or 0 for word in words), default=-1) + 1
+            for word in self._read_piece(piece):
+                box = word.box
+                moved = Box(x0=box.x0 + left, y0=box.y0 + top, x1=box.x1 + left, y1=box.y1 + top)
+                words.append(replace(word, box=moved, segment=first + (word.segment or 0)))
+        return words
+
+    def _read_piece(self, image: Image.Image) -> list[Word]:
+        """Returns the words of an image that the engine doesn't shrink until its lines are lost."""
+        import numpy as np
+
+        drawn, size = _fitting(image)
         # It takes the order of OpenCV: blue, green, red.
         pixels = np.ascontiguousarray(np.asarray(drawn)[:, :, ::-1])
         try:

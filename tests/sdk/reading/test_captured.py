@@ -102,6 +102,37 @@ def test_expenses_and_identity_documents_hold_blocks(captured: Path, part: str, 
         assert found.pages == reading.from_textract(plain).pages
 
 
+def _detected(text: str, left: float, top: float) -> dict[str, Any]:
+    box = {"Left": left, "Top": top, "Width": 0.2, "Height": 0.05}
+    return {"Text": text, "Geometry": {"BoundingBox": box}, "Confidence": 98.0}
+
+
+def test_expenses_without_blocks_are_read_by_what_was_detected() -> None:
+    total = {"LabelDetection": _detected("Total due", 0.1, 0.8)}
+    total |= {"ValueDetection": _detected("12.50", 0.5, 0.8), "PageNumber": 2}
+    vendor = {"Type": {"Text": "VENDOR_NAME"}, "ValueDetection": _detected("Acme Ltd", 0.1, 0.1)}
+    item = {"LineItemExpenseFields": [{"ValueDetection": _detected("Bolts", 0.1, 0.4)}]}
+    part = {
+        "SummaryFields": [{**vendor, "PageNumber": 1}, total],
+        "LineItemGroups": [{"LineItems": [item]}],
+    }
+    first, second = opened({"ExpenseDocuments": [part]}).pages
+    assert [(word.text, word.segment) for word in first.words] == [
+        ("Acme", 0),
+        ("Ltd", 0),
+        ("Bolts", 1),
+    ]
+    assert [word.text for word in second.words] == ["Total", "due", "12.50"]
+    assert near(second.words[2].box, (500, 800, 700, 850))
+
+
+def test_identity_documents_without_blocks_have_no_places() -> None:
+    field = {"Type": {"Text": "LAST_NAME"}, "ValueDetection": {"Text": "Doe", "Confidence": 99.0}}
+    data = {"IdentityDocuments": [{"DocumentIndex": 1, "IdentityDocumentFields": [field]}]}
+    with pytest.raises(UnsupportedFormatError, match="nothing of where on the page"):
+        opened(data)
+
+
 def test_blocks_go_to_their_pages(captured: Path) -> None:
     first, second = load(captured / "textract.json"), load(captured / "textract_sideways.json")
     for number, data in enumerate((first, second), start=1):

@@ -25,7 +25,7 @@ from hushdoc.errors import (
     OCRRequiredError,
     UnsupportedFormatError,
 )
-from hushdoc.reading import OCRCache, ReadingLimits, open_document, page_image
+from hushdoc.reading import OCRCache, ReadingLimits, ReadingWarning, open_document, page_image
 from hushdoc.reading.images import frame_sizes, frames
 from hushdoc.runtime.images import with_image
 
@@ -237,6 +237,25 @@ def test_nothing_of_the_files_metadata_is_passed_on() -> None:
     assert len(image.getexif()) == 0
 
 
+@pytest.mark.parametrize(
+    ("tags", "pages"),
+    [
+        ([{254: 0}, {254: 4}, {254: 2}], [0, 2]),  # the second is a mask
+        ([{254: 1}, {254: 0}], [1]),  # cameras put the thumbnail first
+        ([{254: 1}, {254: 1}], [0]),
+        ([{255: 1}, {255: 2}, {255: 3}], [0, 2]),  # the tag of older scanners
+    ],
+)
+def test_what_tiff_calls_no_page_is_none(tags: list[dict[int, int]], pages: list[int]) -> None:
+    stream = io.BytesIO()
+    with TiffImagePlugin.AppendingTiffWriter(stream, True) as file:
+        for number, tag in enumerate(tags):
+            marked(size=(40 + number, 20)).save(file, "TIFF", tiffinfo=tag)
+            file.newFrame()
+    document = open_document(stream.getvalue(), ocr=Corner())
+    assert [page.width for page in document.pages] == [40 + number for number in pages]
+
+
 @pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
 def test_animations_are_no_documents(form: str) -> None:
     frames = [marked(), marked().rotate(180)]
@@ -339,3 +358,18 @@ def test_an_engine_of_ones_own_is_checked_too(spoil: Callable[[Word], Word]) -> 
     with pytest.raises(InputError):
         open_document(saved(marked(), "PNG"), ocr=Careless(), cache=(cache := OCRCache()))
     assert len(cache) == 0
+
+
+def test_images_too_slender_for_a_page_are_refused_and_do_not_cost_the_others(
+    tmp_path: Path,
+) -> None:
+    """An image of 65,327 x 169 pixels took an OCR engine minutes."""
+    line = Image.new("L", (6000, 50), 255)
+    with pytest.raises(UnsupportedFormatError, match="6000 x 50 pixels, and pages more than 100"):
+        open_document(saved(line, "PNG"), ocr=Corner())
+    line.save(tmp_path / "scan.tif", save_all=True, append_images=[marked()])
+    with pytest.warns(ReadingWarning, match="Page 0 of 'scan' is 6000 x 50"):
+        document = open_document(tmp_path / "scan.tif", ocr=Corner())
+    assert [len(page.words) for page in document.pages] == [0, 1]
+    assert document.source is not None
+    assert (document.source.ocr_pages, document.source.unread_pages) == ((1,), (0,))

@@ -163,7 +163,7 @@ def test_limits_that_are_none_are_the_callers_mistake(change: dict[str, int]) ->
         ("caf\u00e9".encode("utf-32"), "caf\u00e9"),
         (b"[Letterhead]\nDear Ada", "[Letterhead]\nDear Ada"),
         (b"BM is two letters", "BM is two letters"),
-        (b"<p>no hOCR</p>", "<p>no hOCR</p>"),
+        (b"<none> no hOCR", "<none> no hOCR"),
         (b"tab\tand\r\nform feed\x0c", "tab\tand\r\nform feed\x0c"),
     ],
 )
@@ -258,3 +258,42 @@ def test_readers_load_nothing_heavy_before_they_need_it() -> None:
         f"print([name for name in {HEAVY} if name in sys.modules])"
     )
     assert in_python(code).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [
+        ("<!DOCTYPE html>\n<title>Invoice</title>", "HTML"),
+        ("\n <HTML lang=de>\n<p>Invoice", "HTML"),
+        ("<div class=a><p>Invoice 12</p></div>", "HTML"),
+        ("\ufeff<?xml version='1.0'?><invoice>12</invoice>", "XML"),
+        ("<cac:Invoice xmlns:cac='urn:x'>12</cac:Invoice>", "XML"),
+        ("<!-- made by hand --><p>12</p>", "HTML or XML"),
+        ("%!PS-Adobe-3.0 EPSF-3.0\n(Invoice) show", "PostScript"),
+        ("%!\n(Invoice) show", "PostScript"),
+        ("{\\rtf1\\ansi Invoice}", "RTF"),
+    ],
+)
+def test_markup_is_no_text_unless_it_is_called_so(start: str, name: str) -> None:
+    with pytest.raises(UnsupportedFormatError, match=f"is {name}, whose marks"):
+        open_document(start.encode())
+    assert open_document(start.encode(), format="text").text == start.removeprefix("\ufeff")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<john@example.org> wrote:\n> Please pay.",
+        "<Letterhead>\nInvoice 12",
+        "% of the total due: 12",
+        "%! Important: pay now",
+        "< 12 EUR: no tax",
+    ],
+)
+def test_texts_that_begin_like_markup_are_texts(text: str) -> None:
+    assert open_document(text.encode()).text == text
+
+
+def test_postscript_with_a_preview_is_refused() -> None:
+    with pytest.raises(UnsupportedFormatError, match="PostScript with a preview"):
+        open_document(b"\xc5\xd0\xd3\xc6" + bytes(26) + b"%!PS-Adobe-3.0 EPSF-3.0")

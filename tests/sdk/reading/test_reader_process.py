@@ -516,7 +516,8 @@ print(text, before <= reader_process._pool.all)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="systems with fork")
 def test_a_forked_host_starts_processes_of_its_own(endless: Path) -> None:
-    done = run(FORKED, endless)
+    quiet = "import warnings\nwarnings.simplefilter('ignore')\n"  # Python warns of such forks
+    done = run(quiet + FORKED, endless)
     assert (done.stderr, done.returncode) == ("", 0)
     assert done.stdout == "in both 1\nin both True\n"
 

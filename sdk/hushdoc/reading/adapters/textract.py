@@ -1,4 +1,8 @@
-"""Amazon Textract: the blocks of its answers about text, forms, expenses and identity documents."""
+"""Amazon Textract: its answers about text, forms, expenses and identity documents.
+
+Words come from blocks. Older answers about expenses have none: there each label and value that was
+detected is read as a line.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,9 @@ from hushdoc.reading.drafting import NOMINAL, Corners, Draft, around
 READER = "textract"
 PARTS = ("ExpenseDocuments", "IdentityDocuments")
 """Where AnalyzeExpense and AnalyzeID keep the blocks of each document that they found."""
+
+DETECTED = "DETECTION"
+"""Stands in for the block of a detected label or value, which is a line of its own."""
 
 PageSizes = Sequence[tuple[int, int]]
 
@@ -48,7 +55,8 @@ def from_textract(
             size = (NOMINAL, NOMINAL) if page_sizes is None else page_sizes[number]
             draft.page(1, 1, pixels=(int(size[0]), int(size[1])))
             for block, segment in pages.get(number + 1, ()):
-                draft.word(_text(block), _corners(block), segment=segment)
+                add = draft.line if block["BlockType"] == DETECTED else draft.word
+                add(block.get("Text"), _corners(block), segment=segment)
     return draft.document()
 
 
@@ -68,8 +76,11 @@ def _blocks(response: Mapping[str, Any], id: str) -> Iterator[Mapping[str, Any]]
     """Yields the blocks of one response."""
     for name in PARTS:
         if name in response:
-            for part in response[name]:
-                yield from part["Blocks"]
+            for index, part in enumerate(response[name]):
+                if "Blocks" in part:
+                    yield from part["Blocks"]
+                else:
+                    yield from _detections(part, index, id)
             return
     if "JobStatus" in response and "Blocks" not in response:
         raise UnsupportedFormatError(
@@ -78,6 +89,30 @@ def _blocks(response: Mapping[str, Any], id: str) -> Iterator[Mapping[str, Any]]
             "that has succeeded."
         )
     yield from response["Blocks"]
+
+
+def _detections(part: Mapping[str, Any], index: int, id: str) -> Iterator[Mapping[str, Any]]:
+    """Yields a line for each label and value of a document without blocks."""
+    if "IdentityDocumentFields" in part:
+        raise UnsupportedFormatError(
+            f"'{id}' is AnalyzeID's answer without blocks, which says nothing of where on the page "
+            "its words stand. Ask DetectDocumentText about the same image, and pass that answer."
+        )
+    groups = part.get("LineItemGroups") or ()
+    items = [item for group in groups for item in group.get("LineItems") or ()]
+    fields = [*(part.get("SummaryFields") or ())]
+    fields += [field for item in items for field in item.get("LineItemExpenseFields") or ()]
+    for number, field in enumerate(fields):
+        for name in ("LabelDetection", "ValueDetection"):
+            found = field.get(name) or {}
+            if found.get("Text") and found.get("Geometry"):
+                yield {
+                    "BlockType": DETECTED,
+                    "Id": f"{index}-{number}-{name}",
+                    "Page": field.get("PageNumber"),
+                    "Text": found["Text"],
+                    "Geometry": found["Geometry"],
+                }
 
 
 def _pages(
@@ -90,6 +125,10 @@ def _pages(
     for block in blocks:
         if block["BlockType"] == "PAGE":
             pages.setdefault(_page(block), [])
+        if block["BlockType"] == DETECTED:
+            page = _page(block)
+            segment = counts[page] = counts.get(page, -1) + 1
+            pages.setdefault(page, []).append((block, segment))
         if block["BlockType"] != "LINE":
             continue
         page = _page(block)
@@ -120,10 +159,6 @@ def _page(block: Mapping[str, Any]) -> int:
     if type(page) is not int or not 1 <= page <= 1_000_000:
         raise MalformedError("a block's page is no number from 1")
     return page
-
-
-def _text(block: Mapping[str, Any]) -> object:
-    return block.get("Text")
 
 
 def _corners(block: Mapping[str, Any]) -> Corners | None:
