@@ -110,9 +110,8 @@ def read_lines(directory: DirectoryHandle) -> tuple[bytes, ...]:
 def _missing(directory: DirectoryHandle) -> CertificateError:
     if folder.contains_any(directory, _TRAINED):
         what = (
-            f"The folder is what `hushdoc train` wrote, and no artifact: it has no "
-            f"'{ENVELOPE_FILE}'. Make an artifact of it: "
-            "`hushdoc export FOLDER --out ARTIFACT --key KEY`."
+            "The folder is what `hushdoc train` wrote, and no artifact: it has no "
+            f"'{ENVELOPE_FILE}'. Run `hushdoc export FOLDER --out ARTIFACT --key KEY`."
         )
     else:
         what = (
