@@ -103,7 +103,7 @@ def sorted_keys(
     narrow = len(lengths) * scheme.rows < 2**32
     dtype = np.dtype(np.uint32 if narrow else np.uint64)
     bases = np.arange(len(lengths), dtype=dtype) * dtype.type(scheme.rows)
-    rows = np.zeros((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
+    rows = np.empty((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
     templates.write_rows(rows, hashes, groups, features, scheme)
     keys = rows.astype(dtype, copy=False)
     keys[:, : len(hashes)] += np.repeat(bases, lengths)
@@ -137,7 +137,7 @@ def _of_tokens(
     from hushdoc.hashing import templates
 
     features = templates.of_tokens(scheme)
-    rows = np.zeros((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
+    rows = np.empty((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
     templates.write_rows(rows, hashes, groups, features, scheme)
     missing = templates.clear(rows, features, lengths, groups)
     # Short lists whose length is a multiple of 8 are sorted much faster than others.

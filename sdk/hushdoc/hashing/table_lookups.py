@@ -84,7 +84,7 @@ def _of_tokens(
     from hushdoc.hashing import templates
 
     features = templates.of_tokens(scheme)
-    rows = np.zeros((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
+    rows = np.empty((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
     templates.write_rows(rows, hashes, groups, features, scheme)
     present = templates.present(features, lengths, groups)
     _leave_out_repeated_words(present, hashes, features)

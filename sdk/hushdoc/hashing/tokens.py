@@ -103,7 +103,8 @@ def _not_cut_together(codes: Codes, starts: Lengths, stops: Lengths) -> npt.NDAr
     foreign = np.flatnonzero(codes == FOREIGN)
     holding = np.searchsorted(starts, foreign, side="right") - 1
     touching = np.flatnonzero(starts[1:] == stops[:-1]) + 1
-    return np.unique(np.concatenate([holding, touching]))
+    found = np.concatenate([holding, touching])
+    return np.unique(found) if len(found) else found
 
 
 def _merged(these: TokenHashes, others: npt.NDArray[np.intp], those: TokenHashes) -> TokenHashes:

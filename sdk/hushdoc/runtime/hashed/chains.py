@@ -311,7 +311,7 @@ def _decode_together(
     ends = np.cumsum([0, *active]).tolist()
     # First the first items of all sequences, then the second ones of those that have any, ...
     items = np.concatenate([starts[:count] + step for step, count in enumerate(active)])
-    best = np.ascontiguousarray(scores.take(items, axis=0).T)
+    best = scores.T.take(items, axis=1)
     steps = transitions[:, :, None]
     for step in range(1, len(active) - 1):
         before = best[:, None, ends[step - 1] : ends[step - 1] + active[step]]
