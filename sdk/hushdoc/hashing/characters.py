@@ -12,6 +12,7 @@ FOREIGN = 0x80
 """Stands for every character that is not ASCII."""
 
 _CHUNK_CHARACTERS = 1 << 18
+_BLANKS = np.isin(np.arange(256), list(b" \t\n\v\f\r\x1c\x1d\x1e\x1f"))
 
 
 def codes_of(text: str) -> Codes:
@@ -32,10 +33,7 @@ def code_points(text: str) -> npt.NDArray[np.uint32]:
 
 def is_blank(codes: Codes) -> npt.NDArray[np.bool_]:
     """Returns which codes are whitespace of ASCII."""
-    found: npt.NDArray[np.bool_] = codes == 0x20
-    found |= codes - np.uint8(0x09) < 5
-    found |= codes - np.uint8(0x1C) < 4
-    return found
+    return _BLANKS.take(codes)
 
 
 def is_letter(codes: Codes) -> npt.NDArray[np.bool_]:

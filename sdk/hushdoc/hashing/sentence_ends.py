@@ -79,15 +79,11 @@ class Characters:
         self._codes = np.zeros(len(text) + 2 * MARGIN, dtype=np.uint8)
         self._codes[MARGIN : MARGIN + len(text)] = codes_of(text)
 
-    def at(self, places: Places, offset: int) -> Codes:
-        """Returns the codes at a distance of at most MARGIN from some places."""
+    def at(self, places: Places, offset: int | Places) -> Codes:
+        """Returns the codes at a distance, or several, of at most MARGIN from some places."""
         return self._codes.take(places + (MARGIN + offset))
 
-    def before(self, places: Places) -> Codes:
-        """Returns the eight codes before each of some places [places, 8]."""
-        return self._codes.take(places[:, None] + np.arange(MARGIN - 8, MARGIN))
-
-    def among(self, places: Places, offset: int, characters: bytes) -> Flags:
+    def among(self, places: Places, offset: int | Places, characters: bytes) -> Flags:
         """Returns where one of these characters is at that distance."""
         return _flags(characters).take(self.at(places, offset))
 
@@ -180,7 +176,7 @@ def _plain_stops(
 
 def _ends_sentences(characters: Characters, places: Places, known_words: frozenset[str]) -> Flags:
     """Returns whether no rule about the word or number before it keeps a stop from ending."""
-    codes = characters.before(places)
+    codes = characters.at(places[:, None], np.arange(-8, 0))
     letters = is_letter(codes)
     length = np.where(letters.all(axis=1), letters.shape[1], (~letters)[:, ::-1].argmax(axis=1))
     word = (codes | np.uint8(0x20)).view(">u8")[:, 0].astype(np.uint64)
@@ -228,8 +224,7 @@ def _plain_breaks(
     single &= ~is_blank(last) & (last != 0) & (last != FOREIGN)
     ended = single & characters.among(lines, -1, _ENDS_LINE)
     plain = single & is_letter(following) & ~ended
-    for offset in range(1, 7):
-        plain &= ~characters.among(ends, offset, b".)")
+    plain &= ~characters.among(ends[:, None], np.arange(1, 7), b".)").any(axis=1)
     small = following >= ord("a")
     goes_on = plain & (small | characters.among(lines, -1, _GOES_ON))
     # A capital after a line that ends in a small letter: the line's length says what it is.
