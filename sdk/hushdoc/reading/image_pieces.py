@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 SLENDER = 4
 """Pages so many times as long as wide, or as wide as tall, are cut."""
 
+NARROW = 200
+"""Narrower pages (pixels) stay whole: an engine makes each piece several times as large first."""
+
 QUIET_PART = 0.2
 """The last part of a piece, in which the row of least ink is looked for: no line is cut there."""
 
@@ -18,9 +21,10 @@ QUIET_PART = 0.2
 def pieces(image: Image.Image, longest: int) -> Iterator[tuple[tuple[int, int], Image.Image]]:
     """Yields the parts of an image and where each begins: (left, top) in pixels.
 
-    One part where the image is not slender, or not longer than `longest` pixels.
+    One part where the image is not slender, or not longer than `longest` pixels, or narrow.
     """
-    if max(image.size) <= max(longest, SLENDER * min(image.size)):
+    short, long = sorted(image.size)
+    if long <= max(longest, SLENDER * short) or short < NARROW:
         yield (0, 0), image
         return
     upright = image.height > image.width
