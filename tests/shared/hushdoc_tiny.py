@@ -152,7 +152,8 @@ def sealed_table(task: str) -> Path:
         scheme=FeatureScheme(rows=1009, level="sentence", seed=9),
         claim=claim(),
     )
-    return seal_table(Path(_home.name) / f"{task}-table", table, release(name="tiny-table"))
+    out = Path(_home.name) / f"{task}-table" / "artifact"
+    return seal_table(out, table, release(name="tiny-table"))
 
 
 ARTIFACTS = {
