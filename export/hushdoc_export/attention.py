@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from functools import partial
+from functools import partial, update_wrapper
 from typing import Any
 
 OPSET = 23
@@ -32,10 +32,13 @@ def in_one_step(model: Any) -> Iterator[None]:
 
     parts = [part for part in model.modules() if hasattr(part, "cogview_attention")]
     for part in parts:
-        part.forward = partial(_attended, part)
+        part.forward = update_wrapper(partial(_attended, part), _attended)
     functions = torch.nn.functional
     attention = functions.scaled_dot_product_attention
-    functions.scaled_dot_product_attention = partial(_with_whole_mask, attention)
+    # With its name: torch names the functions that a wrong model has called.
+    functions.scaled_dot_product_attention = update_wrapper(
+        partial(_with_whole_mask, attention), attention
+    )
     try:
         yield
     finally:

@@ -16,7 +16,8 @@ from PIL import Image
 
 import hushdoc
 from hushdoc.__main__ import main
-from hushdoc.commands import answering, doctor_proof
+from hushdoc.commands import doctor_proof
+from hushdoc.commands.outcomes import PARTIAL
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import ArtifactError, InputError
@@ -203,7 +204,7 @@ def test_the_command_reads_the_image_of_a_scan(
     hushdoc_command_runs.write_policy(tmp_path, tiny.TRUST)
     monkeypatch.chdir(tmp_path)
     asked = ["extract", str(tiny.sealed_with_images()), "scan.png", "blank.json", "--jsonl"]
-    assert hushdoc_command_runs.run(*asked, "--policy", "policy.toml") == answering.PARTIAL
+    assert hushdoc_command_runs.run(*asked, "--policy", "policy.toml") == PARTIAL
     printed, warned = capfd.readouterr()
     answers = [json.loads(line) for line in printed.splitlines()]
     assert answers[0]["fields"]

@@ -196,7 +196,7 @@ def test_closing_drops_what_nobody_began() -> None:
     assert next(found) == "0"
     found.close()  # type: ignore[attr-defined]
     assert len(begun) <= 4
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("hushdoc")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("hushdoc_")]
 
 
 def test_wrong_settings_are_refused_before_anything_is_read() -> None:
