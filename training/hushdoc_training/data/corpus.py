@@ -1,0 +1,59 @@
+"""Corpus: what a reader knows of a published data set, and what it met in the files it read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hushdoc.labels import LabelledDocument, LabelSet
+
+EXAMPLES = 5
+"""How many cases of each problem are kept by name; all are counted."""
+
+
+@dataclass(kw_only=True)
+class Problems:
+    """What was odd in files that were read all the same: counted by kind, the first ones named."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, kind: str, where: str) -> None:
+        """Counts one case of a kind, such as "value not found in the lines"."""
+        self.counts[kind] += 1
+        named = self.examples.setdefault(kind, [])
+        if len(named) < EXAMPLES:
+            named.append(where)
+
+    def lines(self) -> list[str]:
+        """Returns a line for people for each kind, the most frequent first."""
+        return [
+            f"{count} x {kind}: {', '.join(self.examples[kind])}"
+            f"{' ...' if count > len(self.examples[kind]) else ''}"
+            for kind, count in self.counts.most_common()
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """A published data set: how its files are told apart and read.
+
+    Attributes:
+        name: Its word on the command line, such as "sroie".
+        title: Its name and source for people.
+        labels: Its fields as PrIeD-KIE's table 5 lists them, in its own spelling.
+        documents: Documents of each published split (PrIeD-KIE, table 1).
+        expected: What the files look like, for the text of an error.
+        recognises: Whether a path holds it, by names and content; it reads little and never raises.
+        read: Yields its documents sorted by name and counts what was odd in them.
+    """
+
+    name: str
+    title: str
+    labels: LabelSet
+    documents: Mapping[str, int]
+    expected: str
+    recognises: Callable[[Path], bool]
+    read: Callable[[Path, Problems], Iterator[LabelledDocument]]
