@@ -14,6 +14,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from hushdoc.errors import OutputExistsError, OutputWriteError
 
@@ -62,7 +63,14 @@ def read_file(path: Path, *, max_bytes: int, private: bool = False) -> bytes:
 
 
 def write_file(path: Path, content: bytes, *, mode: int = 0o644, overwrite: bool = True) -> None:
-    """Writes a file so that readers see the old content or the new, never a part.
+    """Writes a file as `new_file` does."""
+    with new_file(path, mode=mode, overwrite=overwrite) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def new_file(path: Path, *, mode: int = 0o644, overwrite: bool = True) -> Iterator[BinaryIO]:
+    """Yields a stream whose content becomes the file: readers see the old or the new, never a part.
 
     A file that may not be replaced is an OutputExistsError; a full disk, a device or a pipe in its
     place an OutputWriteError. Nothing half-written stays.
@@ -75,7 +83,7 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o644, overwrite: bool
     try:
         descriptor = os.open(beside, _NEW, mode)
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         if overwrite:
