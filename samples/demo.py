@@ -305,7 +305,7 @@ def tamper(out: Path) -> None:
 def score_unseen(out: Path) -> Score:
     """Returns the sealed artifact's score on pages it has never seen."""
     import hushdoc
-    from hushdoc_training import invented
+    from hushdoc import labelled_files
     from hushdoc_training.metrics import entity_score
 
     policy = hushdoc.Policy(
@@ -315,7 +315,7 @@ def score_unseen(out: Path) -> Score:
         privacy_units=frozenset({"document"}),
     )
     model = hushdoc.KIEModel.load(out / "model", policy=policy)
-    unseen = [invented.read(name) for name in sorted((out / "unseen").glob("*.json"))]
+    unseen = [labelled_files.read_one(name) for name in sorted((out / "unseen").glob("*.json"))]
     pairs = [(labelled.spans, found_spans(model, labelled)) for labelled in unseen]
     score = entity_score(pairs)
     (out / "score.json").write_text(json.dumps(score.to_dict(), indent=2) + "\n")

@@ -79,14 +79,14 @@ def measure(config: Any) -> Machine:
     """Takes a few steps of pretraining on invented documents, by 1, 2 and 4 threads."""
     import torch
 
+    from hushdoc import labelled_files
     from hushdoc.system.cores import usable_cores
     from hushdoc_training import invented
-    from hushdoc_training.invented import storage
 
     invented.document(seed=0, index=PROBE_DOCUMENTS, config=config)  # warms up
     began = time.monotonic()
     stream = invented.documents(seed=0, count=PROBE_DOCUMENTS, config=config)
-    documents = [(labelled, storage.dumps(labelled))[0] for labelled in stream]
+    documents = [(labelled, labelled_files.dumps(labelled))[0] for labelled in stream]
     document = (time.monotonic() - began) / PROBE_DOCUMENTS
     loss, optimizer, windows = _training(documents)
 

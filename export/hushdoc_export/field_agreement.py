@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hushdoc import labelled_files
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.errors import ParityError
 from hushdoc.labels import LabelledDocument, LabelSet, Span, spans_from_words
@@ -153,7 +154,7 @@ def invented_documents(
         return
     with tempfile.TemporaryDirectory(prefix="hushdoc-export-") as scratch:
         written = invented.write(Path(scratch) / "pages", seed=SEED, count=count, config=config)
-        yield [invented.read(path) for path in written]
+        yield [labelled_files.read_one(path) for path in written]
 
 
 def fields_of(model: KIEModel, documents: Sequence[LabelledDocument]) -> DocumentSpans:

@@ -192,9 +192,9 @@ def tokenizers() -> HostileClass:
 
 def corpora(folder: Path) -> HostileClass:
     """Labelled texts and forms, each under the name of a file of its kind."""
+    from hushdoc import labelled_files
     from hushdoc_training import invented, labelled_texts
     from hushdoc_training.data import funsd
-    from hushdoc_training.invented import storage
 
     folder.mkdir()
     spans = [["law", 0, 4]]
@@ -206,14 +206,14 @@ def corpora(folder: Path) -> HostileClass:
         {"documents": [{"id": "a", "img": image, "document": [{**item, "linking": [[1, 1]]}]}]}
     ).encode()
     (made,) = invented.documents(seed=1, count=1)
-    own = storage.dumps(made).encode()
+    own = labelled_files.dumps(made).encode()
     tagged = b"-DOCSTART- O\n\nUtah B-law\nlaw I-law\n\nrules O\n"
     readers: dict[bytes, tuple[bytes, Callable[[Path], Any]]] = {
         b"contracts": (line, labelled_texts.read_contracts),
         b"messages": (line, labelled_texts.read_messages),
         b"tagged": (tagged, labelled_texts.read_conll),
         b"form": (form, lambda path: list(funsd.read(path))),
-        b"invented": (own, invented.read),
+        b"invented": (own, labelled_files.read_one),
     }
 
     def make(dice: Random) -> bytes:

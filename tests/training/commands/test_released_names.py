@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from safetensors import safe_open
 
+from hushdoc import labelled_files
 from hushdoc.__main__ import main
 from hushdoc.certificate.claim import Claim
 from hushdoc.policy.rules import check
 from hushdoc_training import duplicates, invented, table_checkpoint
 from hushdoc_training.checkpoint import Checkpoint
-from hushdoc_training.invented import storage
 
 SECRET = "diagnosis-of-jane"
 FORMS = ("--max-tokens", 64, "--steps", 1, "--expected-records", 6, "--trained", "output")
@@ -36,11 +36,11 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("janes-folder", "with"):
         invented.write(folder / name, seed=1, count=6, config=config, images=False)
     path = sorted((folder / "with").glob("*.json"))[0]
-    one = invented.read(path)
+    one = labelled_files.read_one(path)
     spans = (dataclasses.replace(one.spans[0], label=SECRET), *one.spans[1:])
     document = dataclasses.replace(one.document, id="one-more")
     more = dataclasses.replace(one, document=document, spans=spans)
-    path.with_name("one-more.json").write_text(storage.dumps(more), encoding="utf-8")
+    path.with_name("one-more.json").write_text(labelled_files.dumps(more), encoding="utf-8")
     assert train("kie", folder / "janes-folder", folder / "public", "--public", "--quiet",
                  "--start", "small", "--max-tokens", 64) == 0  # fmt: skip
     return folder
@@ -161,9 +161,9 @@ def test_copies_of_a_document_under_several_ids_are_one_record(
     """Whoever is behind three copies was protected as three documents are, and told as one."""
     shutil.copytree(forms / "janes-folder", tmp_path / "forms")
     first = sorted((tmp_path / "forms").glob("*.json"))[0]
-    one = invented.read(first)
+    one = labelled_files.read_one(first)
     copy = dataclasses.replace(one, document=dataclasses.replace(one.document, id="copy"))
-    first.with_name("copy.json").write_text(storage.dumps(copy), encoding="utf-8")
+    first.with_name("copy.json").write_text(labelled_files.dumps(copy), encoding="utf-8")
     lines = (mail / "janes-mail.jsonl").read_text().splitlines()
     copied = {**json.loads(lines[0]), "id": "copy"}
     (tmp_path / "mail.jsonl").write_text("\n".join([*lines, json.dumps(copied)]))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hushdoc.errors import AnnotationError, InputError
-from hushdoc_training import invented, labelled_texts
+from hushdoc_training import labelled_texts
 from hushdoc_training.data import funsd
 
 SECRET = "the patient's diagnosis"
@@ -86,11 +86,3 @@ def test_damaged_forms_are_told(damage: str, tmp_path: Path) -> None:
     path.rename(tmp_path / "annotations" / "form.json")
     with pytest.raises(InputError, match=r"form"):
         list(funsd.read(tmp_path))
-
-
-@pytest.mark.parametrize("content", [DEEP, '{"format": []}', "7", '{"format": 9' + "9" * 5000])
-def test_a_damaged_invented_document_is_told(content: str, tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    path.write_text(content)
-    with pytest.raises(AnnotationError, match="a.json"):
-        invented.read(path)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from hushdoc import labelled_files
 from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import invented
@@ -84,7 +85,7 @@ def opened(
     with tempfile.TemporaryDirectory(prefix="hushdoc-train-") as scratch:
         folder = Path(scratch) / "pages"
         written = invented.write(folder, seed=source.seed, count=count, config=config, seen=seen)
-        yield [invented.read(path) for path in written]
+        yield [labelled_files.read_one(path) for path in written]
 
 
 def _config(source: Source) -> invented.InventedConfig:
@@ -116,4 +117,4 @@ def _written(folder: Path, seen: Seen) -> list[LabelledDocument]:
             f"'{folder}' holds neither a folder 'annotations' nor any .json document. Give a FUNSD "
             "folder, an XFUND file, or a folder that invented.write filled."
         )
-    return _counted(map(invented.read, names), len(names), seen)
+    return _counted(map(labelled_files.read_one, names), len(names), seen)

@@ -14,7 +14,7 @@ from hushdoc_training.invented.settings import (
     NUM_PROVIDERS,
     InventedConfig,
 )
-from hushdoc_training.invented.storage import read, write
+from hushdoc_training.invented.storage import write
 from hushdoc_training.invented.stream import document, documents, image
 
 __all__ = [
@@ -32,6 +32,5 @@ __all__ = [
     "labelled",
     "overlay",
     "plan",
-    "read",
     "write",
 ]

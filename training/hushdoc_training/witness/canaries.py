@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from hushdoc import labelled_files
 from hushdoc.document.document import Document
 from hushdoc.labels import LabelledDocument, Span
-from hushdoc_training.invented import storage
 
 WINDOWS = 3
 """Windows of the canary form."""
@@ -110,7 +110,7 @@ def _write(
     labelled = LabelledDocument(
         document=document, spans=tuple(spans), provider="witness", document_type="form"
     )
-    path.write_text(storage.dumps(labelled), encoding="utf-8")
+    path.write_text(labelled_files.dumps(labelled), encoding="utf-8")
 
 
 def _write_lines(path: Path, lines: Sequence[object]) -> None:

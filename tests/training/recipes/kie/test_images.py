@@ -14,6 +14,7 @@ import torch
 from kie_training import train_plain, train_private
 from PIL import Image
 
+from hushdoc import labelled_files
 from hushdoc.document.page import Page
 from hushdoc.errors import CheckpointError, InputError, PrivacyError
 from hushdoc.labels import LabelledDocument, LabelSet
@@ -39,7 +40,10 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> list[LabelledDocument]:
     """Invented receipts with the images of their pages beside them."""
     folder = tmp_path_factory.mktemp("shown") / "pages"
     config = invented.InventedConfig(document_types=("receipt",), labels="fields")
-    return [invented.read(path) for path in invented.write(folder, seed=5, count=8, config=config)]
+    return [
+        labelled_files.read_one(path)
+        for path in invented.write(folder, seed=5, count=8, config=config)
+    ]
 
 
 Starter = Callable[..., kie_start.Start]
