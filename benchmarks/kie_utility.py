@@ -30,6 +30,7 @@ import torch
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import invented
 from hushdoc_training.data import funsd
+from hushdoc_training.data.corpus import Problems
 from hushdoc_training.metrics import Score
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -127,7 +128,7 @@ def run_arm(arm: str, data: Path, work: Path, scale: Scale, box_level: str) -> i
     out = work / arm
     if arm == "public":
         return exit_code(pretrain(out, scale, box_level))
-    train, _ = split(list(funsd.read(data)), scale)
+    train, _ = split(list(funsd.read(data, Problems())), scale)
     start = kie_start.start_from(str(work / "public"), funsd.LABELS)
     if arm == "nonprivate":
         settings = kie_settings.PlainSettings(epochs=scale.epochs, batch_size=8, learning_rate=2e-4)
@@ -231,7 +232,7 @@ def num_sequences(documents: list[LabelledDocument], start: kie_start.Start) -> 
 
 def report(data: Path, work: Path, scale: Scale, box_level: str) -> dict[str, Any]:
     """Scores every arm on the held-out forms and returns the JSON line."""
-    train, test = split(list(funsd.read(data)), scale)
+    train, test = split(list(funsd.read(data, Problems())), scale)
     print(f"{len(train)} forms to train on; {len(test)} held out:")
     print(" ".join(sorted(item.document.id for item in test)))
     scores: dict[str, Score] = {}

@@ -194,7 +194,8 @@ def corpora(folder: Path) -> HostileClass:
     """Labelled texts and forms, each under the name of a file of its kind."""
     from hushdoc import labelled_files
     from hushdoc_training import invented, labelled_texts
-    from hushdoc_training.data import funsd
+    from hushdoc_training.data import xfund
+    from hushdoc_training.data.corpus import Problems
 
     folder.mkdir()
     spans = [["law", 0, 4]]
@@ -212,7 +213,7 @@ def corpora(folder: Path) -> HostileClass:
         b"contracts": (line, labelled_texts.read_contracts),
         b"messages": (line, labelled_texts.read_messages),
         b"tagged": (tagged, labelled_texts.read_conll),
-        b"form": (form, lambda path: list(funsd.read(path))),
+        b"form": (form, lambda path: list(xfund.read(path, Problems()))),
         b"invented": (own, labelled_files.read_one),
     }
 

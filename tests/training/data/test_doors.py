@@ -12,7 +12,8 @@ import pytest
 
 from hushdoc.errors import AnnotationError, InputError
 from hushdoc_training import labelled_texts
-from hushdoc_training.data import funsd
+from hushdoc_training.data import funsd, xfund
+from hushdoc_training.data.corpus import Problems
 
 SECRET = "the patient's diagnosis"
 DEEP = "[" * 100_000
@@ -80,9 +81,9 @@ def test_damaged_forms_are_told(damage: str, tmp_path: Path) -> None:
     path = tmp_path / "de.train.json"
     path.write_text(FORMS[damage].replace("SECRET", SECRET))
     with pytest.raises(InputError, match=r"de\.train") as raised:
-        list(funsd.read(path))
+        list(xfund.read(path, Problems()))
     assert len(str(raised.value)) < 1000
     (tmp_path / "annotations").mkdir()
     path.rename(tmp_path / "annotations" / "form.json")
     with pytest.raises(InputError, match=r"form"):
-        list(funsd.read(tmp_path))
+        list(funsd.read(tmp_path, Problems()))

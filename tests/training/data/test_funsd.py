@@ -9,9 +9,15 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from hushdoc.errors import AnnotationError, BoxError, EmptyDocumentError, HushdocError
-from hushdoc.labels import tags_from_spans
-from hushdoc_training.data import funsd
+from hushdoc.errors import (
+    AnnotationError,
+    BoxError,
+    EmptyDocumentError,
+    HushdocError,
+)
+from hushdoc.labels import LabelledDocument, tags_from_spans
+from hushdoc_training.data import annotated_pages, form_entities, funsd
+from hushdoc_training.data.corpus import Problems
 
 Edit = Callable[[dict[str, Any]], Any]
 
@@ -42,8 +48,14 @@ def write(folder: Path, content: Any, *, image: bool = True) -> Path:
     return folder
 
 
+def read(path: Path) -> tuple[list[LabelledDocument], Problems]:
+    problems = Problems()
+    return list(funsd.read(path, problems)), problems
+
+
 def test_reads_words_spans_segments_and_questions(tmp_path: Path) -> None:
-    (labelled,) = funsd.read(write(tmp_path / "set", form()))
+    (labelled,), problems = read(write(tmp_path / "set", form()))
+    assert problems.counts == {annotated_pages.NO_TEXT: 1}
     page = labelled.document.pages[0]
     assert [word.text for word in page.words] == ["Date:", "9", "May", "page 1"]
     assert [word.segment for word in page.words] == [0, 1, 1, 2]
@@ -55,19 +67,6 @@ def test_reads_words_spans_segments_and_questions(tmp_path: Path) -> None:
     assert question.text == "What is the Date?"
     assert question.answers == ("9 May",)
     assert question.word_ids == (1, 2)
-
-
-def test_reads_xfund(tmp_path: Path) -> None:
-    entry = {
-        "id": "de_0",
-        "img": {"fname": "de_0.jpg", "width": 100, "height": 100},
-        "document": form()["form"],
-    }
-    path = tmp_path / "de.train.json"
-    path.write_text(json.dumps({"lang": "de", "documents": [entry, {**entry, "id": "de_1"}]}))
-    found = list(funsd.read(path))
-    assert [labelled.document.id for labelled in found] == ["de_0", "de_1"]
-    assert found[0].spans == next(funsd.read(write(tmp_path / "set", form()))).spans
 
 
 def edit(path: tuple[Any, ...], value: Any) -> Edit:
@@ -85,19 +84,17 @@ FIRST_BOX = ("form", 0, "words", 0, "box")
 HOSTILE: list[tuple[str, Edit, type[HushdocError], str]] = [
     ("not an object", lambda _: [1], AnnotationError, "no list 'form'"),
     ("broken JSON", lambda _: '{"form": [', AnnotationError, "can't be read"),
-    ("unknown label", edit(("form", 1, "label"), "total"), AnnotationError, "entity 1"),
+    ("label a number", edit(("form", 1, "label"), 7), AnnotationError, "entity 1"),
+    ("blank label", edit(("form", 1, "label"), " "), AnnotationError, "entity 1"),
     ("no label", lambda d: (d["form"][0].pop("label"), d)[1], AnnotationError, "None"),
     ("words missing", lambda d: (d["form"][2].pop("words"), d)[1], AnnotationError, "entity 2"),
     ("entity a string", edit(("form", 0), "Date"), AnnotationError, "expected an object"),
     ("box missing", lambda d: (d["form"][0]["words"][0].pop("box"), d)[1], AnnotationError, "box"),
     ("three numbers", edit(FIRST_BOX, [1, 2, 3]), AnnotationError, "malformed"),
+    ("a text for a number", edit(FIRST_BOX, ["1", 2, 3, 4]), AnnotationError, "malformed"),
     ("text a number", edit(("form", 0, "words", 0, "text"), 7), AnnotationError, "int"),
     ("links malformed", edit(("form", 0, "linking"), [[0]]), AnnotationError, "links"),
     ("NaN box", edit(FIRST_BOX, [float("nan"), 0, 5, 5]), BoxError, "finite"),
-    ("box outside", edit(FIRST_BOX, [10, 10, 101, 20]), BoxError, "outside its page of 100 x 100"),
-    ("negative box", edit(FIRST_BOX, [-1, 10, 40, 20]), BoxError, "outside"),
-    ("swapped box", edit(FIRST_BOX, [40, 10, 10, 20]), BoxError, "swapped"),
-    ("no entity", edit(("form",), []), EmptyDocumentError, "no word"),
 ]
 
 
@@ -108,25 +105,73 @@ def test_malformed_annotations_are_named(
     tmp_path: Path, change: Edit, expected: type[HushdocError], says: str
 ) -> None:
     with pytest.raises(expected, match=says) as caught:
-        list(funsd.read(write(tmp_path / "set", change(form()))))
+        read(write(tmp_path / "set", change(form())))
     assert "a.json" in str(caught.value)
+
+
+ODD: list[tuple[str, Edit, str]] = [
+    ("box outside", edit(FIRST_BOX, [10, 10, 101, 20]), annotated_pages.CUT),
+    ("negative box", edit(FIRST_BOX, [-1, 10, 40, 20]), annotated_pages.CUT),
+    ("box off the page", edit(FIRST_BOX, [110, 10, 140, 20]), annotated_pages.OFF),
+    ("swapped box", edit(FIRST_BOX, [40, 10, 10, 20]), annotated_pages.SWAPPED),
+    ("own label", edit(("form", 1, "label"), "total"), annotated_pages.OTHER_LABEL),
+    ("blank entity", edit(("form", 2, "words"), []), form_entities.EMPTY),
+    ("lost link", edit(("form", 2, "linking"), [[2, 7]]), form_entities.LOST_LINK),
+    ("same id", edit(("form", 2, "id"), 0), form_entities.SAME_ID),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"), [case[1:] for case in ODD], ids=[case[0] for case in ODD]
+)
+def test_odd_annotations_are_read_and_counted(tmp_path: Path, change: Edit, problem: str) -> None:
+    (labelled,), problems = read(write(tmp_path / "set", change(form())))
+    assert problems.counts[problem] == 1
+    page = labelled.document.pages[0]
+    assert "May" in [word.text for word in page.words]
+    tags_from_spans(len(page.words), labelled.spans)
+
+
+def test_labels_of_ones_own_are_kept(tmp_path: Path) -> None:
+    change = edit(("form", 1, "label"), "total")
+    (labelled,), _ = read(write(tmp_path / "set", change(form())))
+    assert [span.label for span in labelled.spans] == ["question", "total"]
+
+
+def test_forms_without_words_are_left_out(tmp_path: Path) -> None:
+    folder = write(tmp_path / "set", {"form": []})
+    with pytest.raises(EmptyDocumentError, match="No document"):
+        read(folder)
+    (folder / "annotations" / "b.json").write_text(json.dumps(form()))
+    Image.new("L", (100, 100), 255).save(folder / "images" / "b.png")
+    (labelled,), problems = read(folder)
+    assert labelled.document.id == "b"
+    assert problems.counts[annotated_pages.NO_WORDS] == 1
+
+
+def test_the_training_forms_of_the_root_are_read(tmp_path: Path) -> None:
+    write(tmp_path / "training_data", form())
+    write(tmp_path / "testing_data", {"form": []})
+    assert funsd.recognises(tmp_path)
+    assert len(read(tmp_path)[0]) == 1
+    assert not funsd.recognises(tmp_path / "training_data" / "images")
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(AnnotationError, match="not a FUNSD data set"):
-        list(funsd.read(tmp_path))
+        read(tmp_path)
     with pytest.raises(AnnotationError, match=r"a\.png"):
-        list(funsd.read(write(tmp_path / "set", form(), image=False)))
+        read(write(tmp_path / "set", form(), image=False))
     (tmp_path / "empty" / "annotations").mkdir(parents=True)
     with pytest.raises(AnnotationError, match=r"no \.json file"):
-        list(funsd.read(tmp_path / "empty"))
+        read(tmp_path / "empty")
 
 
 def test_real_forms_have_their_published_counts() -> None:
     path = Path(os.environ.get("HUSHDOC_FUNSD", ""))
     if not os.environ.get("HUSHDOC_FUNSD") or not path.is_dir():
         pytest.skip("set HUSHDOC_FUNSD to the folder of FUNSD's training forms")
-    forms = list(funsd.read(path))
+    forms, problems = read(path)
     assert len(forms) == 149
     for labelled in forms:
         page = labelled.document.pages[0]
@@ -136,3 +181,9 @@ def test_real_forms_have_their_published_counts() -> None:
     assert 3200 <= labels.count("question") <= 3266
     assert 2500 <= labels.count("answer") <= 2802
     assert 430 <= labels.count("header") <= 441
+    # Boxes are sound in all of them; blank areas were annotated too.
+    assert set(problems.counts) == {
+        annotated_pages.NO_TEXT,
+        form_entities.EMPTY,
+        form_entities.LOST_LINK,
+    }

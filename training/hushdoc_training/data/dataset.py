@@ -19,7 +19,8 @@ from hushdoc import labelled_files
 from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import invented
-from hushdoc_training.data import funsd
+from hushdoc_training.data import funsd, xfund
+from hushdoc_training.data.corpus import Problems
 
 INVENTED = "invented:"
 
@@ -62,7 +63,7 @@ def read(source: Source, *, seen: Seen = _unseen) -> Sequence[LabelledDocument]:
             "documents, or invented:form."
         )
     found = (
-        list(funsd.read(path))
+        list((xfund if path.is_file() else funsd).read(path, Problems()))
         if path.is_file() or any(path.glob("**/annotations"))
         else _written(path, seen)
     )
