@@ -26,6 +26,7 @@ _ALL = [
     for document_type, layouts in invented.LAYOUTS.items()
     for layout in layouts
 ]
+_DEFAULT = [kind for kind in _ALL if kind[0] in invented.DOCUMENT_TYPES]
 
 _DIGEST = """
 import hashlib
@@ -119,6 +120,9 @@ def _check(item: LabelledDocument) -> None:
     assert len(runs) == len(set(runs)), "the words of a segment are neighbours"
     for span in item.spans:
         inside = set(segments[span.start : span.stop])
+        if item.document_type == "till-receipt":  # its segments are lines
+            assert inside == set(range(min(inside), max(inside) + 1))
+            continue
         assert len(inside) == 1
         assert segments.count(inside.pop()) == span.stop - span.start
     for question in item.questions:
@@ -135,7 +139,7 @@ def test_default_layouts_all_occur() -> None:
         (made.document_type, made.layout)
         for made in (planning.plan(seed=4, index=index, config=config) for index in range(450))
     }
-    assert found == set(_ALL)
+    assert found == set(_DEFAULT)
 
 
 def test_there_are_enough_questions_and_words() -> None:
@@ -191,7 +195,7 @@ def test_a_provider_keeps_its_habits() -> None:
     assert all(name.upper().startswith(made[0].provider.name.upper()) for name in names)
 
 
-@pytest.mark.parametrize(("document_type", "layout"), [_ALL[0], *_ALL[5::3]])
+@pytest.mark.parametrize(("document_type", "layout"), [_DEFAULT[0], *_DEFAULT[5::3]])
 def test_ink_lies_inside_the_boxes(document_type: str, layout: str) -> None:
     for index in range(2):
         made = planning.plan(seed=6, index=index, config=_config(document_type, layout, **_CLEAN))

@@ -89,9 +89,10 @@ def _data_options(parser: CommandParser) -> None:
     )
     group.add_argument(
         "--labels",
-        choices=("form", "fields"),
-        help="labels of invented documents: header, question and answer, or named fields such as "
-        "date and total (default: form where there are forms among them, else fields)",
+        choices=("form", "fields", "cord", "docile", "sroie", "wildreceipt"),
+        help="labels of invented documents: header, question and answer; named fields such as "
+        "date and total; or those of a published corpus (default: form where there are forms among "
+        "them, else fields)",
     )
     add_number(
         group,

@@ -1,6 +1,6 @@
 """Labelled documents from one address: a folder or file of a known corpus, or invented ones.
 
-invented:form                our generator's forms (also invoice, receipt, or several: a+b)
+invented:form                our generator's forms (invoice, receipt, till-receipt, several: a+b)
 path/to/funsd                the original FUNSD folder
 path/to/de.train.json        an XFUND file
 path/to/folder               documents that our generator wrote
@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from hushdoc import labelled_files
 from hushdoc.errors import AnnotationError
@@ -38,7 +37,7 @@ class Source:
     location: str  # a path, or "invented:" with document types joined by "+"
     documents: int | None = None  # how many to invent, or the most to read; None for all
     seed: int = 0  # of invented documents
-    labels: Literal["fields", "form"] | None = None  # of invented documents
+    labels: str | None = None  # of invented documents, one of `invented.LABEL_SETS`
 
     @property
     def is_invented(self) -> bool:
@@ -97,7 +96,7 @@ def _config(source: Source) -> invented.InventedConfig:
     except ValueError as error:
         raise AnnotationError(
             f"'{source.location}' can't be invented: {error} Give invented:form, "
-            "invented:invoice, invented:receipt, or several as invented:form+invoice."
+            "invented:invoice, invented:till-receipt, or several as invented:form+invoice."
         ) from error
 
 

@@ -5,11 +5,13 @@ data set; all words come from this package's own lists.
 """
 
 from hushdoc_training.invented.drawing import draw, overlay
+from hushdoc_training.invented.label_sets import LABEL_SETS
 from hushdoc_training.invented.planning import Plan, labelled, plan
 from hushdoc_training.invented.settings import (
     DOCUMENT_TYPES,
     FIELD_LABELS,
     FORM_LABELS,
+    KNOWN_TYPES,
     LAYOUTS,
     NUM_PROVIDERS,
     InventedConfig,
@@ -21,6 +23,8 @@ __all__ = [
     "DOCUMENT_TYPES",
     "FIELD_LABELS",
     "FORM_LABELS",
+    "KNOWN_TYPES",
+    "LABEL_SETS",
     "LAYOUTS",
     "NUM_PROVIDERS",
     "InventedConfig",

@@ -9,6 +9,7 @@ from PIL import Image, ImageChops, ImageDraw, ImageFilter
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.invented import fonts, random_draws
 from hushdoc_training.invented.planning import Plan
+from hushdoc_training.invented.settings import TILL_RECEIPT
 from hushdoc_training.invented.sheet import Colour, Ink, Mark
 
 _WHITE: Colour = (255, 255, 255)
@@ -123,7 +124,7 @@ def _worn(image: Image.Image, plan: Plan) -> Image.Image:
         if manner < 0.4:
             return _faxed(image, rng, grains)
         return _scanned(image.convert("L"), rng, grains, strength=1.0)
-    if plan.document_type == "receipt":
+    if plan.document_type in ("receipt", TILL_RECEIPT):
         return _thermal(image, rng, grains)
     if rng.flip(0.5):
         return image

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from hushdoc.document.document import Document
 from hushdoc.document.page import Page, Word
 from hushdoc.labels import LabelledDocument, Span
-from hushdoc_training.invented import forms, invoices, noise, providers, questions, receipts
+from hushdoc_training.invented import (
+    forms,
+    invoices,
+    label_sets,
+    line_ocr,
+    noise,
+    providers,
+    questions,
+    receipts,
+    shops,
+    till_receipts,
+)
 from hushdoc_training.invented.random_draws import Draws
-from hushdoc_training.invented.settings import InventedConfig
+from hushdoc_training.invented.settings import TILL_RECEIPT, InventedConfig
 from hushdoc_training.invented.sheet import NOTHING, Ink, Sheet
 
-_PAGE, _NOISE, _QUESTIONS, _IMAGE = range(4)
+_PAGE, _NOISE, _QUESTIONS, _IMAGE, _LINES = range(5)
 _ORDERS = (("rows", 5.5), ("as placed", 3.0), ("columns", 1.0), ("mixed", 0.5))
+_TILL_ORDERS = (("rows", 9.0), ("as placed", 1.0))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +58,8 @@ def plan(*, seed: int, index: int, config: InventedConfig) -> Plan:
         sheet = forms.form(layout, provider, rng)
     elif document_type == "invoice":
         sheet = invoices.invoice(layout, provider, rng)
+    elif document_type == TILL_RECEIPT:
+        sheet = till_receipts.till_receipt(layout, shops.shop(provider.number), rng)
     else:
         sheet = receipts.receipt(layout, provider, rng)
     return Plan(
@@ -56,12 +70,12 @@ def plan(*, seed: int, index: int, config: InventedConfig) -> Plan:
         provider=provider,
         sheet=sheet,
         scan=noise.scan(rng, config, document_type),
-        order=_order(sheet, rng),
+        order=_order(sheet, rng, _TILL_ORDERS if document_type == TILL_RECEIPT else _ORDERS),
     )
 
 
-def labelled(plan: Plan, labels: Literal["fields", "form"]) -> LabelledDocument:
-    """Returns the page's words, boxes, labels and questions."""
+def labelled(plan: Plan, labels: str) -> LabelledDocument:
+    """Returns the page's words, boxes, labels of a label set, and questions."""
     seed, index, _ = plan.key
     rng = Draws(seed, index, _NOISE)
     sheet, scan = plan.sheet, plan.scan
@@ -72,22 +86,23 @@ def labelled(plan: Plan, labels: Literal["fields", "form"]) -> LabelledDocument:
     words: list[Word] = []
     spans: list[Span] = []
     placed: list[questions.PlacedSegment | None] = [None] * len(sheet.segments)
+    keys = label_sets.keys(sheet.segments, sheet.pairs)
     for place, number in enumerate(plan.order):
         inks, start = members[number], len(words)
         for ink in inks:
             words.append(_word(ink, place, sheet, scan, rng))
-        role, field = sheet.segments[number]
+        segment = sheet.segments[number]
         placed[number] = questions.PlacedSegment(
             tuple(range(start, len(words))),
             " ".join(word.text for word in words[start:]),
             " ".join(ink.text for ink in inks),
-            field,
+            None if segment.role == "question" else segment.field,
         )
-        label = role if labels == "form" else field
+        label = label_sets.label_of(labels, segment, keys.get(number))
         if label is not None:
             spans.append(Span(page=0, start=start, stop=len(words), label=label))
     page = Page(width=sheet.width, height=sheet.height, words=tuple(words))
-    return LabelledDocument(
+    made = LabelledDocument(
         document=Document(id=plan.id, pages=(page,)),
         spans=tuple(spans),
         questions=questions.questions(
@@ -101,6 +116,12 @@ def labelled(plan: Plan, labels: Literal["fields", "form"]) -> LabelledDocument:
         provider=plan.provider.id,
         document_type=plan.document_type,
     )
+    if plan.document_type == TILL_RECEIPT:
+        lines = Draws(seed, index, _LINES)
+        made = line_ocr.as_read(made, line_ocr.line_reading(lines), lines)
+    if labels in label_sets.BY_LINE:
+        made = replace(made, spans=label_sets.by_line(made.spans, made.document.pages[0].words))
+    return made
 
 
 def _word(ink: Ink, segment: int, sheet: Sheet, scan: noise.Scan, rng: Draws) -> Word:
@@ -122,7 +143,7 @@ def _word(ink: Ink, segment: int, sheet: Sheet, scan: noise.Scan, rng: Draws) ->
     return Word(text=text, box=box, segment=segment)
 
 
-def _order(sheet: Sheet, rng: Draws) -> tuple[int, ...]:
+def _order(sheet: Sheet, rng: Draws, orders: Sequence[tuple[str, float]]) -> tuple[int, ...]:
     """Returns the segments that stand on the page, in the order they are read in."""
     boxes: dict[int, tuple[int, int, int]] = {}
     outside: set[int] = set()
@@ -132,7 +153,7 @@ def _order(sheet: Sheet, rng: Draws) -> tuple[int, ...]:
         if x0 < 1 or y0 < 1 or x1 > sheet.width - 1 or y1 > sheet.height - 1:
             outside.add(ink.segment)
     found = [number for number in boxes if number not in outside and number != NOTHING]
-    manner = rng.weighted(_ORDERS)
+    manner = rng.weighted(orders)
     if manner == "rows":
         found = _by_rows(found, boxes)
     elif manner == "columns":

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+
+from hushdoc_training.invented import label_sets
 
 DOCUMENT_TYPES = ("form", "invoice", "receipt")
+"""The document types that are invented where none is named."""
+
+TILL_RECEIPT = "till-receipt"
+"""Receipts of tills in many countries: a type of its own, so that `receipt` stays as it is."""
+
+KNOWN_TYPES = (*DOCUMENT_TYPES, TILL_RECEIPT)
 
 LAYOUTS: Mapping[str, tuple[str, ...]] = {
     "form": (
@@ -27,30 +34,49 @@ LAYOUTS: Mapping[str, tuple[str, ...]] = {
     ),
     "invoice": ("banner", "classic", "letter", "ruled", "sidebar", "typewritten"),
     "receipt": ("narrow", "restaurant", "slip", "supermarket"),
+    TILL_RECEIPT: ("card_slip", "columns", "guest_check", "lines"),
 }
 """The layout families of every document type."""
 
 FORM_LABELS = ("answer", "header", "question")
 
 FIELD_LABELS = (
+    "card_payment",
+    "cash",
+    "change",
     "customer_address",
     "customer_name",
     "date",
+    "discount",
     "document_number",
     "due_date",
     "iban",
     "item_amount",
+    "item_code",
     "item_description",
+    "item_discount",
+    "item_modifier",
+    "item_modifier_amount",
     "item_price",
     "item_quantity",
+    "num_items",
+    "num_quantity",
     "phone",
     "provider_address",
     "provider_name",
+    "registration_number",
+    "rounding",
+    "service_charge",
     "subtotal",
     "tax",
     "tax_id",
+    "time",
+    "tip",
     "total",
+    "total_before_rounding",
+    "wallet_payment",
 )
+"""The fields of all document types; many of them stand on receipts of tills alone."""
 
 NUM_PROVIDERS = 32_000
 """How many different providers there are, numbered from 0."""
@@ -61,12 +87,13 @@ class InventedConfig:
     """What to invent; configs with disjoint ranges of providers share no provider's name.
 
     Attributes:
-        document_types: Any of "form", "invoice" and "receipt".
+        document_types: Any of KNOWN_TYPES.
         providers: The first provider's number and the one after the last.
         layouts: Layout families to draw from, by name; None for all. A type of which none is
             named keeps all of its own.
-        labels: "fields" for the field a text holds (FIELD_LABELS), "form" for its part in a form
-            (FORM_LABELS). The page itself is the same under both.
+        labels: One of `label_sets.LABEL_SETS`: "fields" for the field a text holds (FIELD_LABELS),
+            "form" for its part in a form (FORM_LABELS), or a corpus for the labels that it would
+            have there: "cord", "docile", "sroie" or "wildreceipt". The page is the same under all.
         misspelled: Share of words that OCR misreads, on an average document.
         jitter_pixels: How far a box edge may be off, on the worst document.
         skew_degrees: How far a scanned page may be turned, at worst.
@@ -79,15 +106,15 @@ class InventedConfig:
     document_types: tuple[str, ...] = DOCUMENT_TYPES
     providers: tuple[int, int] = (0, 800)
     layouts: tuple[str, ...] | None = None
-    labels: Literal["fields", "form"] = "fields"
+    labels: str = label_sets.FIELDS
     misspelled: float = 0.02
     jitter_pixels: float = 1.5
     skew_degrees: float = 0.7
 
     def __post_init__(self) -> None:
         """Raises ValueError where no document could be invented."""
-        if not self.document_types or not set(self.document_types) <= set(DOCUMENT_TYPES):
-            known_types = ", ".join(DOCUMENT_TYPES)
+        if not self.document_types or not set(self.document_types) <= set(KNOWN_TYPES):
+            known_types = ", ".join(KNOWN_TYPES)
             raise ValueError(
                 f"document_types is {self.document_types!r}; expected some of {known_types}."
             )
@@ -101,8 +128,9 @@ class InventedConfig:
             raise ValueError(
                 f"layouts is {self.layouts!r}; expected some of {', '.join(sorted(known))}."
             )
-        if self.labels not in ("fields", "form"):
-            raise ValueError(f"labels is {self.labels!r}; expected 'fields' or 'form'.")
+        if self.labels not in label_sets.LABEL_SETS:
+            known_sets = ", ".join(label_sets.LABEL_SETS)
+            raise ValueError(f"labels is {self.labels!r}; expected one of {known_sets}.")
         if not 0 <= self.misspelled <= 0.5:
             raise ValueError(f"misspelled is {self.misspelled}; expected a share from 0 to 0.5.")
         if not (0 <= self.jitter_pixels <= 20 and 0 <= self.skew_degrees <= 5):
