@@ -86,7 +86,7 @@ def journey(out: Path, name: str, scale: Scale) -> int:
         f"--data {out}/private --start {out}/runs/public --epsilon 8 --delta 1e-5",
         f"--privacy-unit document --sampling-rate 0.05 --steps {scale.steps} "
         f"--expected-records {scale.expected}",
-        "--learning-rate 2e-3 --name private-documents",
+        "--trained encoder --learning-rate 2e-3 --name private-documents",
     )
     export(out, takes["rest"])
     check(out)

@@ -51,4 +51,4 @@ def public_start(folder: Path) -> Path:
 def kie(start: Path, *further: str) -> tuple[str, ...]:
     """Returns a command that trains a tiny model in a few steps."""
     few = ("--steps", "2", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")
-    return ("train", "kie", "--start", str(start), *few, *further)
+    return ("train", "kie", "--start", str(start), "--trained", "encoder", *few, *further)

@@ -82,7 +82,7 @@ class Checkpoint:
             raise LabelMismatchError(
                 f"The documents have labels that the checkpoint '{self.folder}' does not know: "
                 f"{', '.join(missing)}. It knows: {', '.join(self.labels.fields) or 'none'}. Train "
-                "with `--new-labels` to put a fresh output layer on it, or map the labels first."
+                "with `--new-labels` to put a new output layer on it, or map the labels first."
             )
 
 

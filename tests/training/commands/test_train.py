@@ -30,6 +30,16 @@ def train(*arguments: object) -> int:
         (["--noisy-loss", "0"], "--noisy-loss"),
         (["--noisy-loss", "3", "--public"], "--noisy-loss"),
         (["--data", "forms", "--documents", "3"], "depends on the others"),
+        (["--declared-documents", "0"], "--declared-documents"),
+        (["--recipe", "dozens"], "invalid choice"),
+        (["--plan", "--public"], "--plan"),
+        (["--learning-rate", "0"], "learning_rate"),
+        (["--dropout", "1"], "dropout"),
+        (["--epochs", "0", "--public"], "epochs"),
+        (["--batch-size", "0", "--not-private"], "batch_size"),
+        (["--segment-shuffling", "1.5", "--public"], "segment_shuffling"),
+        (["--token-noise", "-1", "--public"], "token_noise"),
+        (["--label-smoothing", "1", "--public"], "label_smoothing"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(
@@ -112,7 +122,8 @@ def test_sequence_unit_and_large_delta_are_flagged(tmp_path: Path) -> None:
 def test_more_expected_records_than_there_are_is_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert train(*SMALL, "--steps", 1, "--trained", "output", "--out", tmp_path / "run") == 0
+    many = ("--expected-records", 32, "--steps", 1, "--trained", "output")
+    assert train(*SMALL, *many, "--out", tmp_path / "run") == 0
     assert "hold 6 records" in (said := capsys.readouterr().err)
     assert "--expected-records" in said
 
@@ -130,7 +141,7 @@ def test_a_layer_that_a_backend_gets_wrong_is_named_before_a_step(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Opacus' hooks can't tell rows apart where LayoutLM looks positions up once for all."""
-    arguments = ["--expected-records", "4", "--backend", "opacus"]
+    arguments = ["--expected-records", "4", "--backend", "opacus", "--trained", "encoder"]
     assert train(*SMALL, *arguments, "--out", tmp_path / "run") == 5
     assert "position_embeddings" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

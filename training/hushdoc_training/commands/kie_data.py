@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from hushdoc.arguments import printable
 from hushdoc_training.commands.training_options import (
     PRIVATE_DOCUMENTS,
     declared_labels,
@@ -52,6 +53,17 @@ def labels_of(
     if private:
         warn_of_labels()
     return found
+
+
+def kept(start: Start) -> str:
+    """Returns a line that says which labels a new output layer knows from the start."""
+    known = start.kept_labels or ()
+    fresh = [label for label in start.labels.fields if label not in known]
+    told = {"weights kept for": known, "fresh for": fresh}
+    parts = [
+        f"{what} {', '.join(map(printable, labels))}" for what, labels in told.items() if labels
+    ]
+    return f"Labels:     {'; '.join(parts)}"
 
 
 def weights_of(start: Start, options: argparse.Namespace) -> tuple[PublicData, ...]:

@@ -8,18 +8,15 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from hushdoc.errors import MissingExtraError
-from hushdoc_training.commands import classifier, clauses, kie_data
+from hushdoc_training.commands import classifier, clauses, kie_data, kie_settings
 from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
-    add_audit,
-    add_budget,
     add_choice,
     add_labels,
     add_name,
     add_number,
     add_out,
     add_overlap,
-    calibrated,
     print_head,
 )
 
@@ -35,12 +32,13 @@ if TYPE_CHECKING:
 DESCRIPTION = """Trains a model that finds fields in documents, privately unless told otherwise.
 
   hushdoc train kie --data invented:form --public --out runs/public
-  hushdoc train kie --data path/to/forms --start runs/public --epsilon 8 --out runs/private
+  hushdoc train kie --data path/to/forms --start runs/public --declared-documents 500 \\
+      --epsilon 8 --out runs/private
   hushdoc export runs/private --out model --key release.key
 
 All windows of a document are one record: it is clipped once, and epsilon holds for the whole
-document. Sampling rate, steps and divisor are yours to choose without looking at the data; noise
-is calibrated to the target. Ctrl-C finishes the step and saves; go on with --resume.
+document. Declare about how many documents there are, for nothing is counted, and a recipe sets the
+rest; noise is calibrated to the target. Ctrl-C finishes the step and saves; go on with --resume.
 
 With --ledger, all runs on the same documents share one budget: see `hushdoc ledger --help`."""
 
@@ -62,8 +60,8 @@ def register(subcommands: Subcommands) -> None:
     )
     _data_options(parser)
     _model_options(parser)
-    _privacy_options(parser)
-    _training_options(parser)
+    kie_settings.add_privacy(parser)
+    kie_settings.add_training(parser)
     parser.set_defaults(run=run, extra="training")
     clauses.register(tasks)
     classifier.register(tasks)
@@ -121,7 +119,8 @@ def _model_options(parser: CommandParser) -> None:
     group.add_argument(
         "--new-labels",
         action="store_true",
-        help="use a fresh output layer if the labels differ from those of --start",
+        help="put a new output layer on --start: labels that it knows keep their weights, others "
+        "begin afresh",
     )
     add_number(group, "--max-tokens", "N", 128, "length of a window in tokens")
     group.add_argument(
@@ -148,92 +147,6 @@ def _model_options(parser: CommandParser) -> None:
     parser.mark_expert("--new-labels", "--max-tokens", "--images", "--box-level", "--word-order")
 
 
-def _privacy_options(parser: CommandParser) -> None:
-    group = parser.add_argument_group("privacy")
-    mode = group.add_mutually_exclusive_group()
-    mode.add_argument(
-        "--public", action="store_true", help="train without privacy: the documents are public"
-    )
-    mode.add_argument(
-        "--not-private",
-        action="store_true",
-        help="train on private documents without privacy; the certificate says so",
-    )
-    add_number(mode, "--epsilon", "E", 8.0, "privacy budget")
-    add_budget(parser, group, steps=200, clipping_norm=0.1, expected_records=32)
-    add_audit(parser, group, default=False, costs="with MiniLM it takes 2 minutes")
-    add_number(group, "--sampling-rate", "Q", 0.2, "probability of each record to be in a step")
-    add_choice(
-        group,
-        "--privacy-unit",
-        ("document", "sequence"),
-        "document",
-        "what the guarantee protects: whole documents, or windows of tokens",
-    )
-    add_choice(
-        group,
-        "--accountant",
-        ("pld", "rdp"),
-        "pld",
-        "how noise is calibrated: by privacy loss distributions, or by Renyi accounting, which "
-        "needs more noise",
-    )
-    add_choice(
-        group,
-        "--trained",
-        ("all", "encoder", "biases", "output"),
-        "encoder",
-        "which parameters are trained and get noise: all; all but word embeddings; biases, norms "
-        "and output layer; or the output layer alone, for a hundred documents",
-    )
-    add_choice(
-        group,
-        "--backend",
-        ("book-keeping", "opacus", "one-by-one"),
-        "book-keeping",
-        "how gradients are clipped, all with the same result: in one backward pass; by Opacus' "
-        "hooks, which know fewer layers; by one pass for each record",
-    )
-    add_choice(
-        group,
-        "--noise-distribution",
-        ("auto", "discrete-gaussian", "gaussian"),
-        "auto",
-        "what is drawn on the grid of sums: a discrete Gaussian in integers, exact also in its "
-        "tails; or a rounded one computed in float64, which takes a fifth of the time; auto draws "
-        "the first up to a million trained numbers",
-    )
-    group.add_argument(
-        "--noisy-loss",
-        type=float,
-        metavar="BOUND",
-        help="show each step's mean loss with noise, inside the budget; losses above BOUND, a "
-        "number chosen without looking at the documents, count as that much",
-    )
-    parser.mark_expert(
-        "--noisy-loss",
-        "--privacy-unit",
-        "--accountant",
-        "--trained",
-        "--backend",
-        "--noise-distribution",
-    )
-
-
-def _training_options(parser: CommandParser) -> None:
-    group = parser.add_argument_group("training")
-    group.add_argument(
-        "--learning-rate",
-        type=float,
-        metavar="RATE",
-        help="step size of the optimiser (default: 5e-4 with privacy, 3e-4 without)",
-    )
-    add_number(group, "--epochs", "N", 1.0, "passes over the documents, without privacy")
-    add_number(group, "--batch-size", "N", 16, "windows in a batch, without privacy")
-    group.add_argument("--quiet", action="store_true", help="print no progress")
-    parser.mark_expert("--learning-rate", "--epochs", "--batch-size")
-
-
 def run(options: argparse.Namespace) -> int:
     """Trains; Ctrl-C is a KeyboardInterrupt that says how to go on."""
     for package in ("torch", "transformers", "opacus"):
@@ -252,7 +165,9 @@ def run(options: argparse.Namespace) -> int:
             f"--noisy-loss is {bound}; it must be a number above 0, and needs private training"
         )
     ledger = _ledger(options)
-    plan = None if options.public or options.not_private else _plan(options, ledger)
+    plan = kie_settings.plan(options, ledger)
+    if options.plan:
+        return 0
 
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.data import dataset
@@ -280,10 +195,9 @@ def _train(
     plan: PrivacyPlan | None,
 ) -> int:
     from hushdoc_training.privacy import claims
-    from hushdoc_training.recipes.kie import settings
     from hushdoc_training.recipes.kie import start as kie_start
     from hushdoc_training.recipes.kie import training as kie
-    from hushdoc_training.runs import loop
+    from hushdoc_training.runs import continued, loop
 
     public_texts = source.is_invented or options.public
     start = kie_start.start_from(
@@ -307,23 +221,16 @@ def _train(
         resumed=options.out if options.resume else None,
         seed=options.seed,
     )
+    if start.kept_labels is not None:
+        print(kie_data.kept(start))
     name = options.name or kie_data.name_of(source, ledger, public=options.public)
     weights = kie_data.weights_of(start, options)
     if plan is not None:
-        private = settings.PrivateSettings(
-            learning_rate=options.learning_rate or 5e-4,
-            trained=options.trained,
-            backend=options.backend,
-            noise_distribution=(
-                None if options.noise_distribution == "auto" else options.noise_distribution
-            ),
-            loss_bound=options.noisy_loss,
-        )
         outcome = kie.train_private(
             start,
             documents,
             plan,
-            private,
+            kie_settings.private(options),
             out=options.out,
             name=name,
             public_data=weights,
@@ -337,29 +244,21 @@ def _train(
             audited=options.audit,
         )
     else:
-        plain = settings.PlainSettings(
-            epochs=options.epochs,
-            batch_size=options.batch_size,
-            learning_rate=options.learning_rate or 3e-4,
-            segment_shuffling=0.3 if source.is_invented else 0.0,
-            token_noise=0.2 if options.public else 0.0,
-            label_smoothing=0.1 if options.public else 0.0,
-            seed=options.seed,
-        )
         history = (*kie.history(start), *weights)
         training = kie.described(start)
-        claim = (
+        claim = continued.without_privacy(
             claims.public(
                 (*history, kie_data.public_data(name, source.is_invented, options)),
                 training=training,
             )
             if options.public
-            else claims.not_private(name, history, training=training)
+            else claims.not_private(name, history, training=training),
+            start.claim,
         )
         outcome = kie.train_plain(
             start,
             documents,
-            plain,
+            kie_settings.plain(options, invented=source.is_invented, documents=len(documents)),
             out=options.out,
             claim=claim,
             resume=options.resume,
@@ -384,13 +283,3 @@ def _ledger(options: argparse.Namespace) -> Ledger | None:
     from hushdoc_training.ledger.ledger import Ledger
 
     return Ledger.open(options.ledger)
-
-
-def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
-    return calibrated(
-        options,
-        ledger,
-        privacy_unit=options.privacy_unit,
-        sampling_rate=options.sampling_rate,
-        accountant=options.accountant,
-    )

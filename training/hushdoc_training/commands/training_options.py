@@ -13,6 +13,8 @@ from hushdoc.serialization import strict_json
 from hushdoc_training.private_view import MODES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
 
@@ -23,6 +25,19 @@ def add_number(
     """Adds an option that takes a number of the type of its default."""
     about = f"{about} (default: {default:g})"
     group.add_argument(option, type=type(default), default=default, metavar=metavar, help=about)
+
+
+def add_recipe_number(
+    group: argparse._ActionsContainer,
+    option: str,
+    metavar: str,
+    kind: Callable[[str], float],
+    about: str,
+    *,
+    default: str = "the recipe's",
+) -> None:
+    """Adds an option that takes a number, and is None where nobody gives one."""
+    group.add_argument(option, type=kind, metavar=metavar, help=f"{about} (default: {default})")
 
 
 def add_choice(
@@ -143,30 +158,35 @@ def add_budget(
     parser: CommandParser,
     group: argparse._ArgumentGroup,
     *,
-    steps: int,
-    clipping_norm: float,
-    expected_records: int,
+    steps: int | None,
+    clipping_norm: float | None,
+    expected_records: int | None,
 ) -> None:
-    """Adds all of a private run but --epsilon: delta, steps, clipping, divisor, ledger."""
+    """Adds all of a private run but --epsilon: delta, steps, clipping, divisor, ledger.
+
+    A default of None is a recipe's.
+    """
     group.add_argument(
         "--delta",
         type=float,
         metavar="D",
         help="delta of the guarantee (default: that of the ledger, else 1e-5)",
     )
-    add_number(group, "--steps", "N", steps, "number of private steps")
-    add_number(
+    _add_budgeted(group, "--steps", "N", int, steps, "number of private steps")
+    _add_budgeted(
         group,
         "--expected-records",
         "N",
+        int,
         expected_records,
         "divisor of the noised sum: about how many records a step has, chosen without looking "
         "at the data",
     )
-    add_number(
+    _add_budgeted(
         group,
         "--clipping-norm",
         "C",
+        float,
         clipping_norm,
         "norm to which the gradient of a record is clipped",
     )
@@ -209,6 +229,20 @@ def add_budget(
         "is read; or each a record of its own",
     )
     parser.mark_expert("--clipping-norm", "--documents-changed", "--tuned-on", "--duplicates")
+
+
+def _add_budgeted(
+    group: argparse._ActionsContainer,
+    option: str,
+    metavar: str,
+    kind: Callable[[str], float],
+    default: float | None,
+    about: str,
+) -> None:
+    if default is None:
+        add_recipe_number(group, option, metavar, kind, about)
+    else:
+        add_number(group, option, metavar, default, about)
 
 
 def calibrated(options: argparse.Namespace, ledger: Ledger | None, **further: Any) -> PrivacyPlan:

@@ -252,15 +252,37 @@ def wordpiece(texts: Any, *, vocab_size: int = 4000) -> str:
     return text
 
 
-def replace_output_layer(model: TokenClassifier, labels: LabelSet) -> None:
-    """Puts a fresh output layer for other labels on a model."""
+def replace_output_layer(
+    model: TokenClassifier, labels: LabelSet, *, before: LabelSet
+) -> tuple[str, ...]:
+    """Puts an output layer for other labels on a model, and returns the labels that it still knows.
+
+    Their rows are kept, as is that of no field; others are fresh. LayoutLMv3 has one layer more
+    from ten tags on, across which no row means the same: none is kept there.
+    """
     inner: Any = model.inner
-    hidden = inner.config.hidden_size
-    inner.classifier = nn.Linear(hidden, len(labels.tags))
-    nn.init.normal_(inner.classifier.weight, std=inner.config.initializer_range)
-    nn.init.zeros_(inner.classifier.bias)
-    inner.config.num_labels = len(labels.tags)
-    inner.num_labels = len(labels.tags)
+    old = inner.classifier
+    inner.config.num_labels = inner.num_labels = len(labels.tags)
+    with torch.device("meta"):  # of the model that loading will make, its output layer alone
+        fresh = type(inner)(inner.config).classifier
+    inner.classifier = fresh.to_empty(device="cpu").train(old.training)
+    for part in inner.classifier.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.normal_(part.weight, std=inner.config.initializer_range)
+            nn.init.zeros_(part.bias)
+    if type(fresh) is not type(old):
+        return ()
+    known = {tag: number for number, tag in enumerate(before.tags)}
+    pairs = [(number, known[tag]) for number, tag in enumerate(labels.tags) if tag in known]
+    rows, earlier = (list(numbers) for numbers in zip(*pairs, strict=True))
+    with torch.no_grad():
+        for name, value in inner.classifier.named_parameters():
+            kept = old.get_parameter(name)
+            if name.startswith("dense."):
+                value.copy_(kept)
+            else:
+                value[rows] = kept[earlier]
+    return tuple(label for label in labels.fields if label in before.fields)
 
 
 def freeze(

@@ -13,13 +13,16 @@ from hushdoc.accounting import gdp, pld
 from hushdoc.accounting.mechanism import Mechanism, Sequence
 from hushdoc.certificate.audit_reports import Audit
 from hushdoc.certificate.claim import Claim, Guarantee
-from hushdoc.errors import CheckpointError
+from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc_training.privacy.claims import TRANSCRIPT
 
 Item = TypeVar("Item")
 
 BEFORE = "earlier table: "
 """Begins the method of an audit that was of the table that training went on from."""
+
+SEVERAL = "several training runs, each of which went on from the model of the one before"
+"""How runs without privacy compose: whoever has the last model has what all of them left in it."""
 
 _TUNINGS = ("accounted", "public-data", "none", "unaccounted")
 """From what says most of how settings were chosen to what says least."""
@@ -51,6 +54,45 @@ def added(claim: Claim, before: Claim) -> Claim:
         guarantees=(_composed(new, earlier, claim, before),),
         transcripts={TRANSCRIPT: _mechanism(before, earlier, claim, new)},
     )
+
+
+def without_privacy(claim: Claim, before: Claim | None) -> Claim:
+    """Returns the claim of training without privacy that went on from a released model.
+
+    `claim` is of the further training alone. A PrivacyError refuses an earlier model with a
+    guarantee, which a model without any would silently lose.
+    """
+    if before is None or not before.protected_data:
+        return claim
+    if not _has_no_privacy(before):
+        raise PrivacyError(
+            f"The start has a guarantee of kind {before.guarantees[0].kind} for its protected "
+            "documents, and training without privacy can't go on from it. Start from a run without "
+            "privacy or from public weights."
+        )
+    both = listed_together(claim, before)
+    guarantees = (claim if claim.protected_data else before).guarantees
+    return replace(
+        both, guarantees=tuple(replace(each, composition=SEVERAL) for each in guarantees)
+    )
+
+
+def carries(claim: Claim, before: Claim | None) -> bool:
+    """Returns whether a claim without privacy lists what the model was trained on before, too."""
+    if before is None or not before.protected_data:
+        return True
+    return (
+        _has_no_privacy(before)
+        and _has_no_privacy(claim)
+        and {*before.protected_data} <= {*claim.protected_data}
+        and {*before.public_data} <= {*claim.public_data}
+        and {*before.data_accesses} <= {*claim.data_accesses}
+        and {*before.caveats} <= {*claim.caveats}
+    )
+
+
+def _has_no_privacy(claim: Claim) -> bool:
+    return all(guarantee.kind == "none" for guarantee in claim.guarantees)
 
 
 def listed_together(claim: Claim, before: Claim) -> Claim:

@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.recipes.kie import recipe
 from hushdoc_training.witness import canaries, claimed, findings
 from hushdoc_training.witness.claimed import Claimed
 from hushdoc_training.witness.command_runs import CommandRuns, entropy
@@ -80,6 +81,7 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
         options: Of the command, as it parses them: what is compared is the claim's alone.
         runs: What runs it.
     """
+    recipe.complete(options)
     forms = _forms(options, runs.folder)
     asked = Asked(rate=options.sampling_rate, unit=options.privacy_unit)
     below, watch = forms.key(asked, drawn=True), OptimizerSpy(frozen=False)

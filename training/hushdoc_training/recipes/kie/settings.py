@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from hushdoc import arguments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +25,15 @@ class PlainSettings:
     label_smoothing: float = 0.0  # probability spread over the other tags
     seed: int = 0  # of the order of windows; no secret
 
+    def __post_init__(self) -> None:
+        """Refuses numbers that nothing can be trained with."""
+        arguments.integer(self.batch_size, what="batch_size")
+        _require_positive("epochs", self.epochs)
+        _require_positive("learning_rate", self.learning_rate)
+        _require_share("segment_shuffling", self.segment_shuffling, most=1)
+        _require_share("token_noise", self.token_noise, most=1)
+        _require_share("label_smoothing", self.label_smoothing)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateSettings:
@@ -34,6 +46,12 @@ class PrivateSettings:
     backend: str = "book-keeping"  # one of `engine.BACKENDS`; all give the same numbers
     loss_bound: float | None = None  # releases losses up to this with noise; see `noisy_loss`
     noise_distribution: str | None = None  # one of `lattice.DISTRIBUTIONS`; None: by how many train
+    recipe: str | None = None  # which of `recipe.RECIPES` these are of, for people
+
+    def __post_init__(self) -> None:
+        """Refuses numbers that nothing can be trained with."""
+        _require_positive("learning_rate", self.learning_rate)
+        _require_share("dropout", self.dropout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,3 +75,13 @@ PRIED_KIE_FUNSD = PaperSettings(
     max_tokens=128,
 )
 """PrIeD-KIE's own settings for FUNSD (appendix H; 50 epochs, full fine-tuning, no decay)."""
+
+
+def _require_positive(name: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name} is {value!r}; expected a number above 0.")
+
+
+def _require_share(name: str, value: float, *, most: float = 0.99) -> None:
+    if not 0 <= value <= most:
+        raise ValueError(f"{name} is {value!r}; expected a share from 0 to {most:g}.")

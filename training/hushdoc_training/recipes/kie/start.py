@@ -30,6 +30,7 @@ class Start:
     labels: LabelSet
     claim: Claim | None
     name: str
+    kept_labels: tuple[str, ...] | None = None  # in a new output layer; None: it is no new one
 
     @property
     def encoder(self) -> Encoder:
@@ -45,7 +46,7 @@ def start_from(
     box_level: str = "word",
     images: bool = False,
     word_order: str = "given",
-    new_labels: bool = False,  # put a fresh output layer on a checkpoint with other labels
+    new_labels: bool = False,  # put a new output layer on a checkpoint with other labels
     vocabulary: Callable[[], Sequence[str]] | None = None,
     resumed: Path | None = None,
     seed: int = 0,  # of fresh weights
@@ -66,8 +67,9 @@ def start_from(
                 "Train it with images from the start, or leave them out here."
             )
         model = layout.load(stored.folder, stored.architecture)
+        kept: tuple[str, ...] | None = None
         if labels is not None and new_labels:
-            layout.replace_output_layer(model, labels)
+            kept = layout.replace_output_layer(model, labels, before=stored.labels)
         else:
             if labels is not None:
                 stored.require_labels(labels)
@@ -79,6 +81,7 @@ def start_from(
             labels=labels,
             claim=stored.claim,
             name=f"checkpoint of {stored.architecture}",
+            kept_labels=kept,
         )
     if (folder / "run.json").is_file():
         raise CheckpointError(

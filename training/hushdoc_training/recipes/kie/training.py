@@ -44,7 +44,7 @@ from hushdoc_training.recipes.kie.records import (
 )
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 from hushdoc_training.recipes.kie.start import TOKENIZER, Start
-from hushdoc_training.runs import loop, state
+from hushdoc_training.runs import continued, loop, state
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.private_run import PrivateRun
@@ -65,11 +65,12 @@ def train_plain(
 ) -> Outcome:
     """Trains without privacy and writes `out/checkpoint`.
 
-    A start that has seen protected documents is a PrivacyError.
+    A start that has seen protected documents is a PrivacyError, unless it has no privacy to lose
+    and the claim goes on from its own, as `continued.without_privacy` makes it.
     """
     device = device or best_device()
     _require_readable(documents, start)
-    _require_public(start)
+    _require_carried(start, claim)
     # Refuses what could not be certified before an hour is spent on it.
     claimed = hashlib.sha256(claim.to_json()).hexdigest()
     windows = shuffled_windows(
@@ -286,8 +287,13 @@ def history(start: Start) -> tuple[PublicData, ...]:
 
 
 def described(start: Start) -> dict[str, Any]:
-    """Returns what a claim says about the model that training started from."""
-    description = {"start": start.name, "architecture": start.model.architecture}
+    """Returns what a claim says about the model that training started from.
+
+    Which labels a new output layer knew before follows from the names of both sets alone.
+    """
+    description: dict[str, Any] = {"start": start.name, "architecture": start.model.architecture}
+    if start.kept_labels is not None:
+        description["kept_labels"] = list(start.kept_labels)
     return description if start.preprocessing.image is None else {**description, "images": True}
 
 
@@ -359,6 +365,12 @@ def _require_public(start: Start) -> None:
             f"The start '{start.name}' was itself trained on protected documents, and what several "
             "trainings spend or leak is not yet added up. Start from public weights."
         )
+
+
+def _require_carried(start: Start, claim: Claim) -> None:
+    """Raises unless a claim without privacy says all that the start's claim says."""
+    if not continued.carries(claim, start.claim):
+        _require_public(start)
 
 
 def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
