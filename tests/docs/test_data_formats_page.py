@@ -7,9 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from hushdoc import labelled_files
 from hushdoc.document.limits import MAX_WORD_CHARACTERS
+from hushdoc_training.data import sroie, wildreceipt
+from hushdoc_training.data.corpus import Problems
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/data-formats.md").read_text("utf-8")
@@ -56,3 +59,35 @@ def test_the_programs_run(
     for sample in samples:
         exec(compile(sample, "docs/data-formats.md", "exec"), {})
     assert "receipt-17 (Span(page=0, start=1, stop=2, label='total'),)" in capsys.readouterr().out
+
+
+def example(corpus: str, language: str) -> list[str]:
+    """Returns the blocks of a corpus's section that are in a language."""
+    section = PAGE.partition(f"\n## {corpus}\n")[2].partition("\n## ")[0]
+    return re.findall(rf"```{language}\n(.*?)```", section, flags=re.DOTALL)
+
+
+def test_the_receipts_of_sroie_are_read(tmp_path: Path) -> None:
+    key, line = map(json.loads, example("SROIE", "json"))
+    (tmp_path / "metadata.jsonl").write_text(json.dumps(line))
+    (from_line,) = sroie.read(tmp_path, Problems())
+    assert {span.label for span in from_line.spans} == set(sroie.FIELDS) - {"date", "address"}
+    for folder, name, text in (
+        ("box", "X1.csv", example("SROIE", "text")[0]),
+        ("key", "X1.json", json.dumps(key)),
+    ):
+        (tmp_path / "train" / folder).mkdir(parents=True)
+        (tmp_path / "train" / folder / name).write_text(text)
+    (tmp_path / "train/img").mkdir()
+    Image.new("L", (463, 1013)).save(tmp_path / "train/img/X1.jpg")
+    (tmp_path / "metadata.jsonl").unlink()
+    (from_folders,) = sroie.read(tmp_path, Problems())
+    assert [span.label for span in from_folders.spans] == ["company"]
+
+
+def test_the_receipt_of_wildreceipt_is_read(tmp_path: Path) -> None:
+    (line,) = map(json.loads, example("WildReceipt", "json"))
+    (tmp_path / "train.txt").write_text(json.dumps(line))
+    (found,) = wildreceipt.read(tmp_path, Problems())
+    labels = [span.label for span in found.spans]
+    assert labels == ["store_name.value", "total.key", "total.value"]

@@ -108,7 +108,7 @@ class Draft:
             return
         box = self._box(corners, self._where(text))
         across = self._extent[0] / self._pages[-1].width, self._extent[1] / self._pages[-1].height
-        for word, share in _shares(text, box):
+        for word, share in shares(text, box):
             self.word(
                 word,
                 (
@@ -195,7 +195,7 @@ def number(value: object) -> float:
     return float(value)
 
 
-def _shares(text: str, box: Box) -> Iterator[tuple[str, Box]]:
+def shares(text: str, box: Box) -> Iterator[tuple[str, Box]]:
     """Yields the words of a line with their parts of its box; tall boxes are cut across."""
     upright = box.y1 - box.y0 > 1.5 * (box.x1 - box.x0)
     text = text.strip()
