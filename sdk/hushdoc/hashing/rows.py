@@ -88,8 +88,8 @@ def token_chunks(
 
 def sorted_keys(
     hashes: Hashes, groups: Groups | None, lengths: Lengths, scheme: FeatureScheme
-) -> tuple[Keys, Keys]:
-    """Returns numbers that sort by sentence and row, and that of the first row of each sentence.
+) -> tuple[Keys, Keys, Lengths]:
+    """Returns sorted numbers of features, each sentence's lowest number, and how many it has.
 
     A number is the sentence's times the rows, plus a row; one that a sentence has twice stands
     there twice, side by side.
@@ -99,7 +99,7 @@ def sorted_keys(
     from hushdoc.hashing import templates
 
     features = templates.of_sentences(scheme)
-    # The largest number stands for no feature; there are always some, so they are the last of all.
+    # The largest number stands for no feature, so these are the last of all.
     narrow = len(lengths) * scheme.rows < 2**32
     dtype = np.dtype(np.uint32 if narrow else np.uint64)
     bases = np.arange(len(lengths), dtype=dtype) * dtype.type(scheme.rows)
@@ -107,10 +107,11 @@ def sorted_keys(
     templates.write_rows(rows, hashes, groups, features, scheme)
     keys = rows.astype(dtype, copy=False)
     keys[:, : len(hashes)] += np.repeat(bases, lengths)
-    missing = templates.clear(keys, features, lengths, groups)
+    templates.clear_sentences(keys, features, lengths, groups)
     found = keys.reshape(-1)
     found.sort()
-    return found[: int(np.searchsorted(found, missing))], bases
+    counts = templates.num_features(features, lengths, groups)
+    return found[: int(counts.sum())], bases, counts
 
 
 def _of_sentences(
@@ -119,7 +120,7 @@ def _of_sentences(
     """Returns the rows of each sentence and how many each has."""
     import numpy as np
 
-    found, bases = sorted_keys(hashes, groups, lengths, scheme)
+    found, bases, _ = sorted_keys(hashes, groups, lengths, scheme)
     new = np.ones(len(found), dtype=bool)
     np.not_equal(found[1:], found[:-1], out=new[1:])
     found = found.take(np.flatnonzero(new))

@@ -165,8 +165,8 @@ def sentence_places(text: str) -> npt.NDArray[np.int64]:
     characters = sentence_ends.Characters(text)
     ends = _ends(text, characters)
     starts = characters.beyond_blanks(np.concatenate([_places(0), ends[:-1]]), 1)
-    places = np.stack([starts, characters.beyond_blanks(ends, -1)], axis=1)
-    places = places[places[:, 1] > places[:, 0]]
+    stops = characters.beyond_blanks(ends, -1)
+    places = np.stack([starts, stops], axis=1).take(np.flatnonzero(stops > starts), axis=0)
     long = np.flatnonzero(places[:, 1] - places[:, 0] > MAX_SENTENCE)
     if not len(long):
         return places
@@ -206,7 +206,7 @@ def _ends(text: str, characters: Characters) -> npt.NDArray[np.int64]:
 
     line_lengths = (_SHORT_LINE, _HEADING_LINE)
     found = sentence_ends.candidates(
-        characters, _FOREIGN_MARKS, _FOREIGN_BREAKS, _KNOWN_WORDS, line_lengths
+        characters, _FOREIGN_MARKS, _FOREIGN_BREAKS, _KNOWN_WORDS, _MONTHS, line_lengths
     )
     asked = _asked_marks(text, found.asked_stops.tolist())
     # What ends soon after another sentence may be a clause's number.

@@ -25,6 +25,7 @@ from hushdoc.hashing.characters import (
 )
 
 Flags = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
 
 MARGIN = 16
 """Codes that are known before the first and after the last character: 0, for none."""
@@ -32,10 +33,14 @@ MARGIN = 16
 LONGEST_WORD = 7
 """Letters: longer words before a full stop are not in the rules."""
 
+_MONTH_LETTERS = 3
 _BLANK_STEPS = 4
+_NONE = np.zeros(0, dtype=np.intp)
+_EACH = np.uint64(0x0101010101010101)
+"""One in each of the eight bytes of a word."""
+
 _CHUNK_CHARACTERS = 1 << 18
 _CLOSERS, _OPENERS, _MARKS = b"\"')]}", b"\"'([{", b".!?"
-_MONTHS_BEGIN = b"JFMASOND"
 _ENDS_LINE, _GOES_ON = b";:", b",-&/("
 
 
@@ -48,10 +53,17 @@ def _flags(characters: bytes) -> Flags:
 
 
 @cache
-def _packed(words: frozenset[str]) -> npt.NDArray[np.uint64]:
-    """Returns the words of ASCII as sorted numbers, their last letters in the lowest bits."""
-    packed = [int.from_bytes(word.encode(), "big") for word in words if word.isascii()]
-    return np.array(sorted(number for number in packed if number < 2**64), dtype=np.uint64)
+def _packed(words: frozenset[str]) -> Words:
+    """Returns the words of ASCII as sorted numbers, their last letters in the highest bits."""
+    encoded = [word.encode() for word in words if word.isascii() and len(word) <= 8]
+    packed = [int.from_bytes(word.rjust(8, b"\0"), "little") for word in encoded]
+    return np.array(sorted(packed), dtype=np.uint64)
+
+
+@cache
+def _months_begin(months: frozenset[str]) -> Words:
+    """Returns what months begin with, packed, where it is ASCII."""
+    return _packed(frozenset(month[:_MONTH_LETTERS] for month in months))
 
 
 class Candidates(NamedTuple):
@@ -76,16 +88,27 @@ class Characters:
     def __init__(self, text: str) -> None:
         """Takes the codes of the text."""
         self.text = text
+        self.has_foreign = not text.isascii()
         self._codes = np.zeros(len(text) + 2 * MARGIN, dtype=np.uint8)
         self._codes[MARGIN : MARGIN + len(text)] = codes_of(text)
 
-    def at(self, places: Places, offset: int | Places) -> Codes:
-        """Returns the codes at a distance, or several, of at most MARGIN from some places."""
-        return self._codes.take(places + (MARGIN + offset))
+    def at(self, places: Places, offset: int) -> Codes:
+        """Returns the codes at a distance of at most MARGIN from some places."""
+        return self._codes[MARGIN + offset :].take(places)
 
-    def among(self, places: Places, offset: int | Places, characters: bytes) -> Flags:
+    def among(self, places: Places, offset: int, characters: bytes) -> Flags:
         """Returns where one of these characters is at that distance."""
         return _flags(characters).take(self.at(places, offset))
+
+    def eight_from(self, places: Places, offset: int) -> Words:
+        """Returns eight codes each from a distance on, the first in the lowest bits."""
+        size = len(self._codes) - MARGIN - offset - 7
+        words = np.ndarray(size, "<u8", self._codes, MARGIN + offset, (1,))
+        return words[places].astype(np.uint64, copy=False)
+
+    def foreign(self, codes: Codes) -> Places:
+        """Returns which of some codes are of characters that are not ASCII."""
+        return np.flatnonzero(codes == FOREIGN) if self.has_foreign else _NONE
 
     def find(self, foreign: str) -> Places:
         """Returns all line breaks and marks of ASCII, and some characters that are not ASCII."""
@@ -97,7 +120,7 @@ class Characters:
             chosen = (codes - np.uint8(0x0A) < 4) | (codes - np.uint8(0x1C) < 3)
             for mark in _MARKS:
                 chosen |= codes == mark
-            others = np.flatnonzero(codes == FOREIGN)
+            others = self.foreign(codes)
             if len(others):
                 points = code_points(self.text[start : start + len(codes)])[others]
                 chosen[others[np.isin(points, wanted)]] = True
@@ -114,7 +137,7 @@ class Characters:
                 break
             codes = self.at(found[moving], offset)
             blank = is_blank(codes)
-            for number in np.flatnonzero(codes == FOREIGN).tolist():
+            for number in self.foreign(codes).tolist():
                 blank[number] = text[found[moving[number]] + offset].isspace()
             moving = moving[blank]
             found[moving] += step
@@ -131,6 +154,7 @@ def candidates(
     foreign_marks: str,
     foreign_breaks: str,
     known_words: frozenset[str],
+    months: frozenset[str],
     line_lengths: tuple[int, int],
 ) -> Candidates:
     """Returns where sentences of a text may end.
@@ -140,15 +164,16 @@ def candidates(
         foreign_marks: Characters beside ".", "!" and "?" that may end a sentence.
         foreign_breaks: Line breaks that are not ASCII.
         known_words: Before a full stop, words that the rules know.
+        months: After a full stop, words before which a number is a day.
         line_lengths: Characters up to which a line ends where it ends, and up to which it may.
     """
     places = characters.find(foreign_marks + foreign_breaks)
     codes = characters.at(places, 0)
     is_stop = codes == ord(".")
     marks = characters.among(places, 0, _MARKS)
-    for number in np.flatnonzero(codes == FOREIGN).tolist():
+    for number in characters.foreign(codes).tolist():
         marks[number] = characters.text[places[number]] in foreign_marks
-    stops, asked = _plain_stops(characters, places[is_stop], known_words)
+    stops, asked = _plain_stops(characters, places[is_stop], known_words, months)
     asked = np.sort(np.concatenate([asked, places[marks & ~is_stop]]))
     lines = _first_breaks(characters, places[~marks])
     line_ends = characters.beyond_blanks(lines + 1, 1)
@@ -157,7 +182,7 @@ def candidates(
 
 
 def _plain_stops(
-    characters: Characters, places: Places, known_words: frozenset[str]
+    characters: Characters, places: Places, known_words: frozenset[str], months: frozenset[str]
 ) -> tuple[Places, Places]:
     """Returns the full stops that end a sentence, and those to be asked about."""
     after, beyond = characters.at(places, 1), characters.at(places, 2)
@@ -170,32 +195,55 @@ def _plain_stops(
     plain = begins & blank & ~paragraph & ~small
     unclear = is_blank(beyond) | (beyond == FOREIGN) | (beyond == 0)
     unclear |= characters.among(places, 2, _OPENERS)
-    unclear |= ~_ends_sentences(characters, places, known_words)
+    unclear |= ~_ends_sentences(characters, places, known_words, months)
     return places[plain & ~unclear], places[(plain & unclear) | (begins & closed)]
 
 
-def _ends_sentences(characters: Characters, places: Places, known_words: frozenset[str]) -> Flags:
+def _ends_sentences(
+    characters: Characters, places: Places, known_words: frozenset[str], months: frozenset[str]
+) -> Flags:
     """Returns whether no rule about the word or number before it keeps a stop from ending."""
-    codes = characters.at(places[:, None], np.arange(-8, 0))
-    letters = is_letter(codes)
-    length = np.where(letters.all(axis=1), letters.shape[1], (~letters)[:, ::-1].argmax(axis=1))
-    word = (codes | np.uint8(0x20)).view(">u8")[:, 0].astype(np.uint64)
-    word &= (np.uint64(1) << (8 * length).astype(np.uint64)) - np.uint64(1)
+    word, length = _words_before(characters, places)
     boundary = characters.at(places - length, -1)
-    known = _packed(known_words)
-    unknown = known.take(known.searchsorted(word), mode="clip") != word
-    unknown &= (
-        (length > 1) & (boundary != ord(".")) & (boundary != FOREIGN) & (length <= LONGEST_WORD)
-    )
+    found = ~_is_one_of(word, _packed(known_words))
+    found &= (length > 1) & (boundary != ord(".")) & (boundary != FOREIGN)
+    found |= length > LONGEST_WORD
     last = characters.at(places, -1)
+    found |= (length == 0) & (last != FOREIGN)
     # A number may be a day, of one or two digits, before a month.
-    numbers = characters.among(places, 2, _MONTHS_BEGIN)
-    for distance in (2, 3):
-        numbers &= is_digit(characters.at(places, -distance))
-    numbers |= ~characters.among(places, 2, _MONTHS_BEGIN)
-    numbers &= is_digit(last)
-    other = (length == 0) & ~is_digit(last) & (last != FOREIGN)
-    return np.asarray(unknown | (length > LONGEST_WORD) | numbers | other)
+    days = np.flatnonzero(is_digit(last))
+    stops = places[days]
+    days = days[~(is_digit(characters.at(stops, -2)) & is_digit(characters.at(stops, -3)))]
+    found[days[_may_be_months(characters, places[days] + 2, months)]] = False
+    return found
+
+
+def _words_before(characters: Characters, places: Places) -> tuple[Words, Places]:
+    """Returns the lowered word of ASCII before each place, packed, and how many letters it has.
+
+    Of a word of more than eight letters the last eight.
+    """
+    codes = characters.eight_from(places, -8)
+    others = is_letter(codes.view(np.uint8)).view(np.uint64) ^ _EACH
+    for distance in (8, 16, 32):  # what is no letter, and all before it
+        others |= others >> np.uint64(distance)
+    letters = others ^ _EACH
+    word = (codes | _EACH * np.uint64(0x20)) & letters * np.uint64(0xFF)
+    return word, (letters * _EACH >> np.uint64(56)).astype(np.intp)
+
+
+def _may_be_months(characters: Characters, places: Places, months: frozenset[str]) -> Flags:
+    """Returns where a month may begin."""
+    words = characters.eight_from(places, 0) | _EACH * np.uint64(0x20)
+    found = _is_one_of(words << np.uint64(64 - 8 * _MONTH_LETTERS), _months_begin(months))
+    for distance in range(_MONTH_LETTERS):
+        found |= characters.at(places, distance) == FOREIGN
+    return found
+
+
+def _is_one_of(words: Words, known: Words) -> Flags:
+    """Returns which words are among known ones, which are sorted."""
+    return np.asarray(known.take(known.searchsorted(words), mode="clip") == words)
 
 
 def _first_breaks(characters: Characters, breaks: Places) -> Places:
@@ -224,7 +272,8 @@ def _plain_breaks(
     single &= ~is_blank(last) & (last != 0) & (last != FOREIGN)
     ended = single & characters.among(lines, -1, _ENDS_LINE)
     plain = single & is_letter(following) & ~ended
-    plain &= ~characters.among(ends[:, None], np.arange(1, 7), b".)").any(axis=1)
+    for distance in range(1, 7):
+        plain &= ~characters.among(ends, distance, b".)")
     small = following >= ord("a")
     goes_on = plain & (small | characters.among(lines, -1, _GOES_ON))
     # A capital after a line that ends in a small letter: the line's length says what it is.

@@ -59,12 +59,11 @@ def _of_sentences(
 ) -> Lookup:
     import numpy as np
 
-    keys, bases = sorted_keys(hashes, groups, lengths, scheme)
+    keys, bases, counts = sorted_keys(hashes, groups, lengths, scheme)
     present = np.ones(len(keys), dtype=bool)
     np.not_equal(keys[1:], keys[:-1], out=present[1:])
-    starts = np.searchsorted(keys, bases)
     if scheme.rows & (scheme.rows - 1):
-        keys -= np.repeat(bases, np.diff(starts, append=len(keys)))
+        keys -= np.repeat(bases, counts)
     else:
         keys &= keys.dtype.type(scheme.rows - 1)
     return Lookup(
@@ -72,7 +71,7 @@ def _of_sentences(
         num_features=int(np.count_nonzero(present)),
         rows=keys.astype(np.uint32, copy=False),
         present=present,
-        starts=starts,
+        starts=np.cumsum(counts) - counts,
     )
 
 

@@ -137,6 +137,39 @@ def clear(
     return missing
 
 
+def clear_sentences(
+    rows: npt.NDArray[Any], templates: Sequence[Template], lengths: Lengths, groups: Groups | None
+) -> Any:
+    """Does what `clear` does for the templates of sentences, whose pairs end at their token."""
+    missing = rows.dtype.type(np.iinfo(rows.dtype).max)
+    starts = np.cumsum(lengths) - lengths
+    total = int(lengths.sum())
+    rows[:, total:] = missing
+    # Of a pair so far apart, the first tokens of a sentence are no second ones.
+    first = [starts[lengths > place] + place for place in range(MARGIN)]
+    for line, template in zip(rows, templates, strict=True):
+        if template.of_clusters and groups is not None:
+            line[:total][groups < 0] = missing
+        elif template.first:
+            line[np.concatenate(first[: -template.first])] = missing
+    return missing
+
+
+def num_features(
+    templates: Sequence[Template], lengths: Lengths, groups: Groups | None
+) -> npt.NDArray[np.int64]:
+    """Returns how many features each sentence has; one that it has twice counts twice."""
+    found = np.zeros(len(lengths), dtype=np.int64)
+    for template in templates:
+        if template.of_clusters and groups is not None:
+            known = np.concatenate([[0], np.cumsum(groups >= 0)])
+            stops = np.cumsum(lengths)
+            found += known[stops] - known[stops - lengths]
+        else:
+            found += np.maximum(lengths + template.first, 0)
+    return found
+
+
 def present(
     templates: Sequence[Template], lengths: Lengths, groups: Groups | None
 ) -> npt.NDArray[np.bool_]:

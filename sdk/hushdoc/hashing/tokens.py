@@ -56,14 +56,14 @@ def hash_text(text: str, places: npt.NDArray[np.int64], scheme: FeatureScheme) -
     text = text[first:last]
     starts, stops = (places - first).T
     codes = characters.codes_of(text)
-    others = _not_cut_together(codes, starts, stops)
+    others = _not_cut_together(codes, starts, stops, has_foreign=not text.isascii())
     if len(others):
         codes = np.where(codes == characters.FOREIGN, np.uint8(ord(" ")), codes)
         for start, stop in zip(starts[others].tolist(), stops[others].tolist(), strict=True):
             codes[start:stop] = ord(" ")
     content = codes.tobytes()
     spans = ascii_tokens.token_spans(content)
-    lengths = np.diff(np.searchsorted(spans[0], starts), append=len(spans[0]))
+    lengths = _tokens_of_each(starts, others, spans[0], len(content))
     hashes = span_hashes(content, *spans, scheme)
     if not len(others):
         return TokenHashes(hashes=hashes, lengths=lengths)
@@ -94,17 +94,38 @@ def chunks(
     return found
 
 
-def _not_cut_together(codes: Codes, starts: Lengths, stops: Lengths) -> npt.NDArray[np.intp]:
+def _not_cut_together(
+    codes: Codes, starts: Lengths, stops: Lengths, *, has_foreign: bool
+) -> npt.NDArray[np.intp]:
     """Returns the sentences that are not ASCII, or touch the one before."""
     import numpy as np
 
     from hushdoc.hashing.characters import FOREIGN
 
-    foreign = np.flatnonzero(codes == FOREIGN)
+    foreign = np.flatnonzero(codes == FOREIGN) if has_foreign else np.zeros(0, dtype=np.intp)
     holding = np.searchsorted(starts, foreign, side="right") - 1
     touching = np.flatnonzero(starts[1:] == stops[:-1]) + 1
     found = np.concatenate([holding, touching])
     return np.unique(found) if len(found) else found
+
+
+def _tokens_of_each(
+    sentences: Lengths, others: npt.NDArray[np.intp], tokens: npt.NDArray[np.intp], size: int
+) -> Lengths:
+    """Returns how many tokens each sentence has, by where they start; the others have none.
+
+    A sentence begins with its first token.
+    """
+    import numpy as np
+
+    begins = np.zeros(size, dtype=bool)
+    begins[sentences] = True
+    first = np.flatnonzero(begins.take(tokens))
+    lengths = np.zeros(len(sentences), dtype=np.int64)
+    cut = np.ones(len(sentences), dtype=bool)
+    cut[others] = False
+    lengths[cut] = np.diff(np.concatenate([first, [len(tokens)]]))
+    return lengths
 
 
 def _merged(these: TokenHashes, others: npt.NDArray[np.intp], those: TokenHashes) -> TokenHashes:

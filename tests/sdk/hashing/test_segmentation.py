@@ -251,4 +251,10 @@ def cut_at(text: str, ends: list[int]) -> list[str]:
 
 def test_no_word_that_the_rules_know_is_too_long_to_be_looked_for() -> None:
     assert max(map(len, segmentation._KNOWN_WORDS)) <= sentence_ends.LONGEST_WORD
-    assert {month[0].upper() for month in segmentation._MONTHS} <= set("JFMASOND")
+
+
+@pytest.mark.parametrize("month", sorted(segmentation._MONTHS))
+def test_a_day_before_a_month_ends_no_sentence(month: str) -> None:
+    text = f"Am 3. {month.capitalize()} endet es."
+    assert cut(text) == [text]
+    assert cut(text.replace("3", "2003")) == ["Am 2003.", f"{month.capitalize()} endet es."]
