@@ -28,10 +28,10 @@ import machine
 import torch
 
 from hushdoc.labels import LabelledDocument
+from hushdoc.metrics import Score
 from hushdoc_training import invented
 from hushdoc_training.data import funsd
 from hushdoc_training.data.corpus import Problems
-from hushdoc_training.metrics import Score
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.kie import settings as kie_settings

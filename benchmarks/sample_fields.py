@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 import hushdoc
 from hushdoc.commands.sample import MODEL, POLICY, SHIPPED
 from hushdoc.labels import LabelledDocument, Span, spans_from_words
+from hushdoc.metrics import entity_score
 from hushdoc_training import invented
-from hushdoc_training.metrics import entity_score
 
 PROVIDERS = (30_500, 31_000)
 """None of them issued what the model was trained or calibrated on."""

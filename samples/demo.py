@@ -24,7 +24,7 @@ from demo_machine import FULL, QUICK, Machine, Scale, measure
 if TYPE_CHECKING:
     import hushdoc
     from hushdoc.labels import LabelledDocument, Span
-    from hushdoc_training.metrics import Score
+    from hushdoc.metrics import Score
 
 TYPES = ("invoice", "receipt")
 GOAL = 0.7
@@ -306,7 +306,7 @@ def score_unseen(out: Path) -> Score:
     """Returns the sealed artifact's score on pages it has never seen."""
     import hushdoc
     from hushdoc import labelled_files
-    from hushdoc_training.metrics import entity_score
+    from hushdoc.metrics import entity_score
 
     policy = hushdoc.Policy(
         trust=hushdoc.TrustStore.from_file(out / "keys" / "demo.trust.json"),

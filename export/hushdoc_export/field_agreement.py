@@ -19,11 +19,11 @@ from hushdoc import labelled_files
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.errors import ParityError
 from hushdoc.labels import LabelledDocument, LabelSet, Span, spans_from_words
+from hushdoc.metrics import entity_score
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Session
 from hushdoc_export.agreement import MAX_F1_LOSS, Agreement, Measure
 from hushdoc_training import invented
-from hushdoc_training.metrics import entity_score
 
 NUM_DOCUMENTS = 60
 SEED = 20261121

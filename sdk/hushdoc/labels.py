@@ -1,4 +1,4 @@
-"""BIO tags and their spans, shared by training metrics and runtime decoding."""
+"""BIO tags and their spans, shared by metrics and by decoding."""
 
 from __future__ import annotations
 

@@ -125,6 +125,42 @@ def near_copies(documents: Sequence[Sequence[str]]) -> int:
     return int(near.sum())
 
 
+def look_alikes(asked: Sequence[Sequence[str]], among: Sequence[Sequence[str]]) -> list[int | None]:
+    """Returns for each document, given by its words, one of `among` that it is nearly a copy of.
+
+    Signatures are compared by one byte of each entry (b-bit minwise hashing, Li and Koenig 2010),
+    and only where a band of them agrees. Documents without words resemble none.
+    """
+    found: list[int | None] = [None] * len(asked)
+    if not asked or not among:
+        return found
+    left, right = (np.stack([_signature(words) for words in side]) for side in (asked, among))
+    near, far = left.astype(np.uint8), right.astype(np.uint8)
+    _, firsts = np.unique(right, axis=0, return_index=True)  # of equal ones the first
+    candidates = [int(place) for place in np.sort(firsts) if among[place]]
+    for band in range(_BANDS):
+        part = slice(band * _ROWS, (band + 1) * _ROWS)
+        places: dict[bytes, list[int]] = {}
+        for place in candidates:
+            places.setdefault(right[place, part].tobytes(), []).append(place)
+        for number, words in enumerate(asked):
+            if words and found[number] is None:
+                close = places.get(left[number, part].tobytes(), [])
+                found[number] = _first_alike(near[number], far, close)
+    return found
+
+
+def _first_alike(
+    signature: npt.NDArray[np.uint8], others: npt.NDArray[np.uint8], places: Sequence[int]
+) -> int | None:
+    for at in range(0, len(places), 256):
+        chosen = places[at : at + 256]
+        alike = (others[chosen] == signature).mean(axis=1) >= SIMILAR
+        if alike.any():
+            return chosen[int(alike.argmax())]
+    return None
+
+
 def _alike(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> bool:
     return float((left == right).mean()) >= SIMILAR
 

@@ -26,6 +26,7 @@ LOSSES = "losses"
 DRAWN = "numbers of drawn records"
 NONFINITE = "numbers of gradients that were not finite"
 HELD_OUT = "a score on held-out documents"
+TESTED = "a score on private documents of a test file"
 EARLY_END = "an end before the last planned step"
 """What a view notes, in the words of log, ledger and claim."""
 

@@ -89,7 +89,7 @@ def document_options(parser: CommandParser) -> None:
     )
     group.add_argument(
         "--workers",
-        type=_positive,
+        type=positive,
         default=1,
         metavar="N",
         help="how many documents are read and answered at the same time (default: 1)",
@@ -113,7 +113,8 @@ def document_options(parser: CommandParser) -> None:
     policy_options(parser)
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """Returns the integer that an option takes, at least 1."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")

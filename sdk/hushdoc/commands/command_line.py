@@ -17,6 +17,7 @@ from hushdoc.commands import (
     completion,
     doctor,
     embedding,
+    evaluation,
     extraction,
     extras,
     inspection,
@@ -35,7 +36,7 @@ SECTIONS = {
     "try": ("sample",),
     "train": ("train", "ledger", "audit", "export"),
     "check and sign": ("keygen", "sign", "trust", "inspect", "verify", "certificate"),
-    "use": ("extract", "classify", "embed", "redact"),
+    "use": ("extract", "classify", "embed", "redact", "evaluate"),
     "this machine": ("doctor", "bench", "completion"),
 }
 """The journey of a model, by which --help orders the subcommands."""
@@ -64,7 +65,15 @@ def build_parser() -> CommandParser:
     for module in (keys, trust, signing, inspection, certificates):
         module.register(subcommands)
     sample.register(subcommands)
-    for module in (extraction, classification, embedding, redaction, doctor, benchmarking):
+    for module in (
+        extraction,
+        classification,
+        embedding,
+        redaction,
+        evaluation,
+        doctor,
+        benchmarking,
+    ):
         module.register(subcommands)
     completion.register(subcommands, parser)
     return parser

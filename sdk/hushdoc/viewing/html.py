@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import io
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from hushdoc import arguments
 from hushdoc.document.document import Document, required
@@ -45,7 +45,7 @@ main { max-width: 90rem; }
 """
 
 
-_Numbered = tuple[int, ViewedField, bool]
+Numbered = tuple[int, ViewedField, bool]
 """A field, its number in the answer, and whether it is below the threshold."""
 
 
@@ -63,7 +63,7 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
     """
     required(document)
     with arguments.expecting("The answer or its labels", "what model.extract(document) returns"):
-        numbered: list[_Numbered] = [
+        numbered: list[Numbered] = [
             *((number, item, False) for number, item in enumerate(answer.fields)),
             *(
                 (number, item, True)
@@ -94,7 +94,7 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
         parts.append(section("Text", _plain(document.text, numbered, looks)))
     for number, shown in enumerate(document.pages):
         mine = [item for item in numbered if item[1].page == number]
-        parts.append(section(f"Page {number}", _sheet(shown, mine, looks)))
+        parts.append(section(f"Page {number}", sheet(shown, mine, looks)))
     return page(f"Fields of {document.id}", parts, style=STYLE, images=True)
 
 
@@ -102,14 +102,15 @@ def _source(source: Source) -> str:
     return section("Where the words came from", paragraph(str(source)))
 
 
-def _sheet(shown: Page, numbered: Sequence[_Numbered], looks: dict[str, Style]) -> str:
+def sheet(shown: Page, numbered: Sequence[Numbered], looks: Mapping[str, Style]) -> str:
+    """Returns a page with the boxes of its fields, beside their table."""
     boxes = "".join(_anchor(shown, item, looks) for item in numbered)
     image = f'<div class="image"><img src="{_image(shown)}" alt="The page">{boxes}</div>'
     found = _table(numbered, looks) or paragraph("No field was found on this page.", style="soft")
     return f'<div class="sheet">{image}<div class="found">{found}</div></div>'
 
 
-def _anchor(shown: Page, numbered: _Numbered, looks: dict[str, Style]) -> str:
+def _anchor(shown: Page, numbered: Numbered, looks: Mapping[str, Style]) -> str:
     number, item, unsure = numbered
     if item.box is None:
         return ""
@@ -133,7 +134,7 @@ def _border(style: Style, unsure: bool) -> str:
     return f"border-color:rgb({red},{green},{blue});{dashes}"
 
 
-def _table(numbered: Sequence[_Numbered], looks: dict[str, Style]) -> str:
+def _table(numbered: Sequence[Numbered], looks: Mapping[str, Style]) -> str:
     rows = "".join(
         f'<tr id="field-{number}"{" class=unsure" if unsure else ""}>'
         f'<td><a href="#box-{number}" style="{_border(looks[item.label], unsure)}">'
@@ -145,7 +146,7 @@ def _table(numbered: Sequence[_Numbered], looks: dict[str, Style]) -> str:
     return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if rows else ""
 
 
-def _plain(text: str, numbered: Sequence[_Numbered], looks: dict[str, Style]) -> str:
+def _plain(text: str, numbered: Sequence[Numbered], looks: Mapping[str, Style]) -> str:
     """Returns a plain text with its fields underlined, beside their table."""
     parts: list[str] = []
     last = 0

@@ -56,7 +56,7 @@ NEEDED = {
 }
 """Command lines, and the extra that each of them needs."""
 
-RUN_MODELS = {"extract", "classify", "embed", "redact", "bench"}
+RUN_MODELS = {"extract", "classify", "embed", "redact", "evaluate", "bench"}
 """Subcommands that need the extra that runs a model; `test_task_commands` runs them without it."""
 
 NEED_NONE = (

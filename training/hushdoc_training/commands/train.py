@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from hushdoc.errors import MissingExtraError
-from hushdoc_training.commands import classifier, clauses, kie_data, kie_settings
+from hushdoc_training.commands import classifier, clauses, kie_data, kie_scores, kie_settings
 from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
     add_choice,
@@ -99,6 +99,7 @@ def _data_options(parser: CommandParser) -> None:
         0,
         "seed of invented documents and of fresh weights, never of privacy noise",
     )
+    kie_scores.add_options(parser, group)
     parser.mark_expert("--labels", "--seed")
 
 
@@ -164,6 +165,7 @@ def run(options: argparse.Namespace) -> int:
         options.refuse_usage(
             f"--noisy-loss is {bound}; it must be a number above 0, and needs private training"
         )
+    kie_scores.check(options)
     ledger = _ledger(options)
     plan = kie_settings.plan(options, ledger)
     if options.plan:
@@ -183,7 +185,10 @@ def run(options: argparse.Namespace) -> int:
     progress = TaskProgress("document", quiet=options.quiet)
     with progress, dataset.opened(source, images=images, seen=progress.show) as documents:
         progress.close()
-        return _train(options, source, documents, ledger=ledger, plan=plan)
+        with kie_scores.sides(options, documents, images=images) as sides:
+            _train(options, source, sides.train, ledger=ledger, plan=plan)
+            kie_scores.show(options, sides)
+    return 0
 
 
 def _train(
@@ -193,7 +198,7 @@ def _train(
     *,
     ledger: Ledger | None,
     plan: PrivacyPlan | None,
-) -> int:
+) -> None:
     from hushdoc_training.privacy import claims
     from hushdoc_training.recipes.kie import start as kie_start
     from hushdoc_training.recipes.kie import training as kie
@@ -242,6 +247,7 @@ def _train(
             private_numbers=options.private_numbers,
             copies=options.duplicates,
             audited=options.audit,
+            scored=kie_scores.private_scores(options),
         )
     else:
         history = (*kie.history(start), *weights)
@@ -269,7 +275,6 @@ def _train(
     print(f"Checkpoint: {options.out / 'checkpoint'}")
     print(f"Plot:       {options.out / 'training.png'}")
     print_head(ledger)
-    return 0
 
 
 def _ledger(options: argparse.Namespace) -> Ledger | None:

@@ -19,7 +19,10 @@ from hushdoc_training.witness.findings import Finding, Witnessed
 
 Testify = Callable[[argparse.Namespace, CommandRuns], list[Finding]]
 
-OWN = ("--data", "--documents", "--out", "--ledger", "--resume", "--held-out", "--images")
+OWN = (
+    *("--data", "--documents", "--out", "--ledger", "--resume", "--held-out", "--test"),
+    *("--test-copies", "--public-test", "--images"),
+)
 """Options that the witness gives itself, or that make a run one it can't compare."""
 
 WITNESSES: dict[tuple[str, str], Testify] = {

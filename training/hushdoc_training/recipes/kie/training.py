@@ -6,7 +6,7 @@ import hashlib
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from hushdoc import arguments
-from hushdoc.certificate.claim import Claim, PublicData
+from hushdoc import arguments, metrics
+from hushdoc.certificate.claim import Claim, DataAccess, PublicData
 from hushdoc.errors import EmptyDocumentError, PrivacyError
-from hushdoc.labels import LabelledDocument
+from hushdoc.evaluation import Evaluation, entities_of
+from hushdoc.labels import LabelledDocument, Span
 from hushdoc.runtime.images import pixels_of_page
 from hushdoc.system import atomic_files
-from hushdoc_training import checkpoint, duplicates, metrics
+from hushdoc_training import checkpoint, duplicates
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import trial
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
-from hushdoc_training.private_view import PrivateView
+from hushdoc_training.private_view import HELD_OUT, PrivateView
 from hushdoc_training.recipes.kie import audits
 from hushdoc_training.recipes.kie.audits import Audited
 from hushdoc_training.recipes.kie.identity import documents_digest, identity, images_digest
@@ -150,6 +151,7 @@ def train_private(
     private_numbers: str = "hidden",  # one of `private_view.MODES`: whether losses are shown
     copies: str = "group",  # one of `duplicates.CHOICES`: what becomes of copies of a document
     audited: bool = False,  # whether a twin on invented documents is audited first
+    scored: tuple[str, ...] = (),  # scores that will be shown, in the words of `private_view`
 ) -> Outcome:
     """Trains with differential privacy (DP-Adam) and writes `out/checkpoint`.
 
@@ -167,6 +169,8 @@ def train_private(
     """
     device = device or best_device()
     view = PrivateView.of(private_numbers)
+    for what in scored:
+        view.note(what)
     grouped = arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
     _require_readable(documents, start)
     _require_public(start)
@@ -203,6 +207,7 @@ def train_private(
             "copies": copies,
             **asdict(settings),
             **same,
+            **({"scored": list(scored)} if scored else {}),
         },
         terms=terms,
         resume=resume,
@@ -246,7 +251,7 @@ def train_private(
                 **claimed_settings,
                 **trial.settings({*unused, *training.untrained_parameters}),
             },
-            accesses=details.accesses,
+            accesses=(*details.accesses, *_scoring(name, scored)),
             assumes=details.assumes,
         )
         claim = claim if found is None else found.added_to(claim)
@@ -281,6 +286,13 @@ def _audited(
     return found
 
 
+def _scoring(name: str, scored: Sequence[str]) -> tuple[DataAccess, ...]:
+    """Returns the access to held-out documents; those of a test file are not the protected data."""
+    purpose = f"{HELD_OUT}, shown to whoever trained; nothing was learned from them"
+    read = DataAccess(data=name, purpose=purpose, accounted_in=(), treatment="not-released")
+    return (read,) if HELD_OUT in scored else ()
+
+
 def history(start: Start) -> tuple[PublicData, ...]:
     """Returns the public data that the start's own claim lists."""
     return start.claim.public_data if start.claim is not None else ()
@@ -301,12 +313,32 @@ def evaluate(
     start: Start, documents: Sequence[LabelledDocument], *, device: torch.device | None = None
 ) -> metrics.Score:
     """Returns the entity-level score of the start's model on documents, as it reads their words."""
-    device = device or best_device()
-    ordered = in_order(documents, start.preprocessing)
-    found = predict(start.model.to(device), start.encoder, start.labels, ordered, device=device)
+    ordered, found = _found(start, documents, device)
     return metrics.entity_score(
         (labelled.spans, spans) for labelled, spans in zip(ordered, found, strict=True)
     )
+
+
+def evaluation_of(
+    start: Start, documents: Sequence[LabelledDocument], *, device: torch.device | None = None
+) -> Evaluation:
+    """Returns the scores of the start's model by label and value, on documents as it reads them.
+
+    Labels that it does not know are left out.
+    """
+    evaluation = Evaluation(start.labels.fields, keep=0)
+    for labelled, spans in zip(*_found(start, documents, device), strict=True):
+        evaluation.add(labelled, entities_of(replace(labelled, spans=tuple(spans))))
+    return evaluation
+
+
+def _found(
+    start: Start, documents: Sequence[LabelledDocument], device: torch.device | None
+) -> tuple[list[LabelledDocument], list[list[Span]]]:
+    device = device or best_device()
+    ordered = in_order(documents, start.preprocessing)
+    model = start.model.to(device)
+    return ordered, predict(model, start.encoder, start.labels, ordered, device=device)
 
 
 def best_device() -> torch.device:

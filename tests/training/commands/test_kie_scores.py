@@ -1,0 +1,152 @@
+"""`train kie --test` and `--held-out`: what is scored, what is refused, and what the claim says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hushdoc.__main__ import main
+from hushdoc_training import invented
+from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.data import dataset, splits
+from hushdoc_training.recipes.kie import start as kie_start
+from hushdoc_training.recipes.kie import training
+from hushdoc_training.recipes.kie.identity import documents_digest
+
+RECEIPTS = invented.InventedConfig(document_types=("receipt",))
+PRIVATE = ("--steps", "2", "--expected-records", "4", "--label", "total", "--label", "date")
+
+
+def train(*arguments: object) -> int:
+    return main(["train", "kie", *map(str, arguments), "--max-tokens", "64", "--quiet"])
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    invented.write(tmp_path / "data", seed=1, count=12, config=RECEIPTS, images=False)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def public(data: Path, tmp_path: Path) -> Path:
+    """Returns a run on public documents that private ones start from."""
+    out = tmp_path / "public"
+    chosen = ("--public", "--start", "small", "--label", "total", "--label", "date")
+    assert train("--data", data, *chosen, "--out", out) == 0
+    return out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--held-out", "1"], "from 0 to below 1"),
+        (["--held-out", "-0.1"], "from 0 to below 1"),
+        (["--public-test"], "give --test too"),
+        (["--test-copies", "drop"], "give --test too"),
+        (["--held-out", "0.2"], "--held-out shows a score on private documents"),
+        (["--test", "forms"], "--public-test says that documents of --test are public"),
+        (["--test", "forms", "--public-test", "--held-out", "0.1"], "--held-out shows a score"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        train("--data", "forms", "--out", tmp_path / "run", *arguments)
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_test_file_with_documents_of_training_is_refused_or_loses_them(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tests = tmp_path / "tests"
+    invented.write(tests, seed=2, count=4, config=RECEIPTS, images=False)
+    copied = sorted(data.glob("*.json"))[0]
+    record = json.loads(copied.read_text())
+    record["document"]["id"] = "under another name"
+    record["document"]["pages"][0]["words"][0]["text"] += "!"  # punctuation is no other word
+    (tests / "copy.json").write_text(json.dumps(record))
+    asked = ("--data", data, "--public", "--start", "small", "--test", tests)
+    assert train(*asked, "--out", tmp_path / "run") == 3
+    told = capsys.readouterr().err
+    assert "TEST_IN_TRAINING: 1 of 5 documents of --test" in told
+    assert "'under another name' has the same words as" in told
+    assert not (tmp_path / "run").exists()
+
+    assert train(*asked, "--test-copies", "drop", "--out", tmp_path / "run") == 0
+    printed = capsys.readouterr().out
+    assert "1 of 5 left out, which are in training too" in printed
+    assert "Test: 4 documents, by the weights of the checkpoint" in printed
+
+
+def test_what_is_held_out_is_scored_and_not_trained_on(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    chosen = ("--public", "--start", "small", "--held-out", "0.4", "--out", out)
+    assert train("--data", data, *chosen) == 0
+    printed = capsys.readouterr().out
+    documents = dataset.read(dataset.Source(location=str(data)))
+    made = splits.split(documents, held_out=0.4, traits=splits.traits_of)
+    assert made.train
+    assert made.held_out
+    assert made.lines()[0] in printed
+    asked = json.loads((out / "run.json").read_text())
+    assert documents_digest(made.train) in json.dumps(asked)
+
+    evaluation = training.evaluation_of(kie_start.start_from(str(out), None), made.held_out)
+    total = evaluation.at_words.total()
+    (line,) = re.findall(r"all, by fields .*", printed)
+    cells = line.split()[3:7]
+    assert cells == [
+        str(total.expected),
+        *(f"{value:.3f}" for value in (total.precision, total.recall, total.f1)),
+    ]
+    assert "note:" not in printed
+
+
+@pytest.mark.parametrize(("mode", "tuning"), [("shown-unused", "none"), ("shown", "unaccounted")])
+def test_a_score_on_private_documents_is_in_the_claim_and_its_number_nowhere(
+    data: Path,
+    public: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    mode: str,
+    tuning: str,
+) -> None:
+    capsys.readouterr()
+    out = tmp_path / "run"
+    chosen = ("--start", public, "--held-out", "0.4", "--private-numbers", mode)
+    assert train("--data", data, *PRIVATE, *chosen, "--out", out) == 0
+    printed = capsys.readouterr().out
+    assert "all, by fields" in printed
+    assert "note: Exact numbers about the documents" in printed
+    claim = Checkpoint.load(out).claim
+    (guarantee,) = claim.guarantees
+    assert guarantee.hyperparameter_tuning == tuning
+    (access,) = [found for found in claim.data_accesses if "held-out" in found.purpose]
+    assert access.treatment == "not-released"
+    text = json.dumps(claim.to_dict())
+    assert ("nothing was decided by un-noised numbers" in text) == (mode == "shown-unused")
+    for path in out.rglob("*.json*"):
+        assert "f1" not in path.read_text().casefold(), path
+
+
+def test_public_tests_of_a_private_run_leave_its_claim_as_it_is(
+    data: Path, public: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tests = tmp_path / "tests"
+    invented.write(tests, seed=2, count=4, config=RECEIPTS, images=False)
+    capsys.readouterr()
+    chosen = ("--start", public, "--test", tests, "--public-test")
+    assert train("--data", data, *PRIVATE, *chosen, "--out", tmp_path / "run") == 0
+    printed = capsys.readouterr().out
+    assert "all, by fields" in printed
+    assert "note: Exact numbers" not in printed
+    claim = Checkpoint.load(tmp_path / "run").claim
+    assert claim.guarantees[0].hyperparameter_tuning == "none"
+    assert not any("score" in found.purpose for found in claim.data_accesses)

@@ -1,0 +1,179 @@
+"""What `train kie` scores once training has ended: held-out documents, and those of --test.
+
+Scores are exact numbers about documents. Where those are private, whoever trains says beforehand
+what becomes of the numbers (--private-numbers), the claim says that they were read, and they are
+printed and written nowhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hushdoc.errors import AnnotationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hushdoc.commands.parsing import CommandParser
+    from hushdoc.labels import LabelledDocument
+    from hushdoc_training.data.splits import Copy
+
+NAMED = 5
+"""How many documents that are on both sides a message names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """Documents to train on, and those to score on: whose name, whether private, which."""
+
+    train: Sequence[LabelledDocument]
+    scored: tuple[tuple[str, bool, Sequence[LabelledDocument]], ...] = ()
+
+
+def add_options(parser: CommandParser, group: argparse._ArgumentGroup) -> None:
+    """Adds --held-out and --test with what goes with it."""
+    group.add_argument(
+        "--held-out",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of --data that is scored once training has ended, and never trained on: of its "
+        "providers, or of its documents where those are not known, by their digests (default: 0)",
+    )
+    group.add_argument(
+        "--test",
+        metavar="DATA",
+        help="documents to score once training has ended, in any form that --data takes; nothing "
+        "is learned from them",
+    )
+    group.add_argument(
+        "--test-copies",
+        choices=("refuse", "drop"),
+        default="refuse",
+        help="documents of --test that are in training too, or nearly: refuse to train, or leave "
+        "them out of the score (default: refuse)",
+    )
+    group.add_argument(
+        "--public-test",
+        action="store_true",
+        help="the documents of --test are public: their score needs no --private-numbers",
+    )
+    parser.mark_expert("--test-copies", "--public-test")
+
+
+def check(options: argparse.Namespace) -> None:
+    """Refuses options that contradict one another (exit code 2)."""
+    if not 0 <= options.held_out < 1:
+        options.refuse_usage(f"--held-out is {options.held_out}; it must be from 0 to below 1")
+    if options.test is None and (options.public_test or options.test_copies != "refuse"):
+        options.refuse_usage("--public-test and --test-copies are of --test; give --test too")
+    private = not (options.public or options.not_private)
+    asked = " and ".join(_private_options(options))
+    if private and asked and options.private_numbers == "hidden":
+        options.refuse_usage(
+            f"{asked} shows a score on private documents, which "
+            "no noise protects: say with --private-numbers shown-unused that nothing is decided "
+            "by it, or shown if it is; --public-test says that documents of --test are public"
+        )
+
+
+@contextmanager
+def sides(
+    options: argparse.Namespace, documents: Sequence[LabelledDocument], *, images: bool
+) -> Iterator[Sides]:
+    """Yields what to train on and what to score; prints how documents were split.
+
+    Images of invented documents of --test are files until the context closes.
+
+    Raises:
+        AnnotationError: Documents of --test are in training too.
+        HushdocError: Those of --test can't be read.
+    """
+    from hushdoc_training.data import dataset, splits
+
+    private = _private_options(options)
+    train: Sequence[LabelledDocument] = documents
+    scored: list[tuple[str, bool, Sequence[LabelledDocument]]] = []
+    if options.held_out:
+        made = splits.split(documents, held_out=options.held_out, traits=splits.traits_of)
+        train = made.train
+        for line in made.lines():
+            print(f"Held out:   {line}", flush=True)
+        scored.append(("Held out", "--held-out" in private, made.held_out))
+    with ExitStack() as stack:
+        if options.test is not None:
+            source = dataset.Source(location=options.test, labels=options.labels)
+            found = stack.enter_context(dataset.opened(source, images=images))
+            scored.append(("Test", "--test" in private, _apart(options, found, train)))
+        yield Sides(train=train, scored=tuple(scored))
+
+
+def private_scores(options: argparse.Namespace) -> tuple[str, ...]:
+    """Returns the scores on private documents that will be shown, as a claim calls them."""
+    from hushdoc_training import private_view
+
+    names = {"--held-out": private_view.HELD_OUT, "--test": private_view.TESTED}
+    return tuple(names[option] for option in _private_options(options))
+
+
+def show(options: argparse.Namespace, scored: Sides) -> None:
+    """Prints the scores of the finished checkpoint, once."""
+    if not scored.scored:
+        return
+    from hushdoc.commands.evaluation import score_lines
+    from hushdoc.evaluation import NOTE
+    from hushdoc_training.recipes.kie import start as kie_start
+    from hushdoc_training.recipes.kie import training
+
+    start = kie_start.start_from(str(options.out), None)
+    for title, private, documents in scored.scored:
+        if not documents:
+            print(f"{title}: no document to score.")
+            continue
+        print(f"{title}: {len(documents)} documents, by the weights of the checkpoint")
+        for line in score_lines(training.evaluation_of(start, documents)):
+            print(f"  {line}".rstrip())
+        if private:
+            print(f"note: {NOTE}")
+
+
+def _apart(
+    options: argparse.Namespace,
+    documents: Sequence[LabelledDocument],
+    train: Sequence[LabelledDocument],
+) -> Sequence[LabelledDocument]:
+    """Returns the documents of --test that are not in training."""
+    from hushdoc_training.data import splits
+
+    copies = splits.shared(documents, train, traits=splits.traits_of)
+    found = [copy for copy in copies if copy is not None]
+    if found and options.test_copies == "refuse":
+        raise AnnotationError(
+            f"{len(found)} of {len(documents)} documents of --test are in training too: "
+            f"{_named(found)}. A score on them says nothing about others. Take them out of one of "
+            "the two, or leave them out of the score with --test-copies drop.",
+            code="TEST_IN_TRAINING",
+        )
+    if found:
+        print(f"Test:       {len(found)} of {len(documents)} left out, which are in training too")
+    return [item for item, copy in zip(documents, copies, strict=True) if copy is None]
+
+
+def _named(copies: Sequence[Copy]) -> str:
+    named = [f"'{copy.id}' has {copy.how} as '{copy.of}'" for copy in copies[:NAMED]]
+    return ", ".join([*named, *(["..."] if len(copies) > NAMED else [])])
+
+
+def _private_options(options: argparse.Namespace) -> list[str]:
+    """Returns the options that ask for a score on documents that are not public."""
+    held_out = options.held_out and not (options.public or _is_invented(options.data))
+    tested = options.test is not None and not (options.public_test or _is_invented(options.test))
+    return [*(["--held-out"] if held_out else []), *(["--test"] if tested else [])]
+
+
+def _is_invented(location: str) -> bool:
+    return location.startswith("invented:")
