@@ -21,7 +21,14 @@ from hushdoc.arguments import MalformedError, failure_of, printable, short_repr
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import AnnotationError, BoxError, InputError, LimitExceededError
-from hushdoc.labels import LabelledDocument, LabelSet, Question, Span, tags_from_spans
+from hushdoc.labels import (
+    LabelledDocument,
+    LabelSet,
+    Question,
+    Span,
+    require_known,
+    tags_from_spans,
+)
 from hushdoc.system import atomic_files
 
 FORMAT = "hushdoc-labelled-1"
@@ -77,7 +84,7 @@ def read(path: Path, *, schema: LabelSet | None = None) -> Iterator[LabelledDocu
                     "stands twice counts twice. Remove one of them, or give it another id."
                 )
             if schema is not None:
-                _require_known(labelled, schema)
+                require_known(labelled, schema)
         yield labelled
     if not lines:
         raise AnnotationError(
@@ -405,12 +412,3 @@ def _require_page_number(page: int, what: str, num_pages: int) -> None:
 def _require_name(value: Any, what: str) -> None:
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise MalformedError(f"{what} is {short_repr(value)}, not a name of printable characters")
-
-
-def _require_known(labelled: LabelledDocument, schema: LabelSet) -> None:
-    unknown = sorted({span.label for span in labelled.spans} - set(schema.fields))
-    if unknown:
-        raise AnnotationError(
-            f"Spans have the labels {short_repr(unknown, 200)}, which are not in the schema; it "
-            f"has {short_repr(list(schema.fields), 200)}. Correct the labels, or add them to it."
-        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from hushdoc.arguments import short_repr
 from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError
 
@@ -70,6 +71,17 @@ class LabelSet:
         """Returns the labels that occur in these documents."""
         names = {span.label for item in documents for span in item.spans}
         return cls(fields=tuple(names), taken_from_documents=True)
+
+
+def require_known(labelled: LabelledDocument, schema: LabelSet) -> None:
+    """Raises AnnotationError unless every label of a document is in the schema."""
+    unknown = sorted({span.label for span in labelled.spans} - set(schema.fields))
+    if unknown:
+        raise AnnotationError(
+            f"The document {short_repr(labelled.document.id)} has the labels "
+            f"{short_repr(unknown, 200)}, which are not in the schema: "
+            f"{short_repr(list(schema.fields), 200)}. Correct the labels, or add them to it."
+        )
 
 
 def tags_from_spans(num_words: int, spans: Iterable[Span]) -> list[str]:

@@ -11,7 +11,7 @@ from PIL import Image
 
 from hushdoc import labelled_files
 from hushdoc.document.limits import MAX_WORD_CHARACTERS
-from hushdoc_training.data import sroie, wildreceipt
+from hushdoc_training.data import schema, sroie, wildreceipt
 from hushdoc_training.data.corpus import Problems
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +42,12 @@ def test_the_table_has_every_key() -> None:
         assert stated[need] == keys
     for key in frozenset.union(*labelled_files._QUESTION):
         assert f"`{key}`" in PAGE
+
+
+def test_the_schema_is_read(tmp_path: Path) -> None:
+    (shown,) = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
+    (tmp_path / "labels.toml").write_text(shown)
+    assert schema.read(tmp_path / "labels.toml") == ["total", "date"]
 
 
 def test_limits_are_those_of_the_code() -> None:

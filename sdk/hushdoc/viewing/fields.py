@@ -23,7 +23,7 @@ class ViewedField(Protocol):
 
     @property
     def score(self) -> float:
-        """From 0 to 1."""
+        """From 0 to 1; NaN where nobody scored it."""
 
     @property
     def page(self) -> int:

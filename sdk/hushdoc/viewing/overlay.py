@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -138,7 +139,8 @@ def _captions(
     left_out = 0
     for item in fields:
         label = single_line(item.label)
-        for text in (f"{label} {item.score:.2f}", label):
+        scored = () if math.isnan(item.score) else (f"{label} {item.score:.2f}",)
+        for text in (*scored, label):
             size = (round(font.getlength(text)) + 4 * view.unit, height)
             spots = _spots(view, view.place(item.box, margin=view.unit), size)
             free = [spot for spot in spots if not any(_touch(spot, other) for other in taken)]

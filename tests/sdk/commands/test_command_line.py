@@ -43,6 +43,7 @@ for line in sys.argv[1:]:
 """
 
 NEEDED = {
+    "data show invented:form": "training",
     "train kie --data invented:form --out run": "training",
     "train clauses --data invented:contract --documents 9 --out run": "crf",
     "train classifier --data invented:form --documents 9 --out run": "crf",

@@ -105,7 +105,7 @@ def test_a_document_with_another_class_changes_nothing_that_a_table_releases(
 ) -> None:
     labels = tmp_path / "labels.json"
     labels.write_text('{"fields": ["order"]}')
-    settings = (*MAIL, "--label", "bill", "--label-file", labels)
+    settings = (*MAIL, "--label", "bill", "--schema", labels)
     found = []
     for name in ("janes-mail", "with"):
         assert train("classifier", mail / f"{name}.jsonl", tmp_path / name, *settings) == 0
@@ -186,6 +186,6 @@ def test_a_file_that_names_no_labels_is_refused(
 ) -> None:
     (tmp_path / "labels.json").write_text(content)
     for path in (tmp_path / "labels.json", tmp_path / "none.json"):
-        options = (*MAIL, "--label-file", path)
+        options = (*MAIL, "--schema", path)
         assert train("classifier", mail / "with.jsonl", tmp_path / "run", *options) == 3
         assert str(path) in capsys.readouterr().err

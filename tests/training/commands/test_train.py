@@ -57,7 +57,7 @@ def test_wrong_usage_is_exit_code_2(
     [
         ("nowhere", "does not exist"),
         ("invented:poem", "invented:form"),
-        (".", "neither a folder"),
+        (".", "a folder with nothing in it, which no reader"),
     ],
 )
 def test_data_that_are_not_there_are_exit_code_3(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from hushdoc import labelled_files
 from hushdoc.errors import AnnotationError
+from hushdoc.labels import LabelSet
 from hushdoc_training import invented
 from hushdoc_training.data import dataset
 
@@ -65,3 +68,96 @@ def test_what_can_not_be_invented_is_refused_either_way() -> None:
             dataset.opened(source, images=images),
         ):
             pass
+
+
+def lines_of(path: Path, count: int = 2, *, seed: int = 4) -> Path:
+    """Writes invented receipts as one labelled file."""
+    config = invented.InventedConfig(document_types=("receipt",))
+    labelled_files.write(path, invented.documents(seed=seed, count=count, config=config))
+    return path
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(AnnotationError) as raised:
+        dataset.read(dataset.Source(location=str(path)))
+    return str(raised.value)
+
+
+def test_a_labelled_file_is_read_whatever_its_name(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "a.jsonl.gz", "a.txt"):
+        source = dataset.Source(location=str(lines_of(tmp_path / name)), documents=1)
+        told: list[str] = []
+        (found,) = dataset.read(source, report=told.append)
+        assert found == invented.document(
+            seed=4, index=0, config=invented.InventedConfig(document_types=("receipt",))
+        )
+        assert told == ["Read 1 documents: the labelled format."]
+
+
+def test_a_folder_has_one_file_of_lines_or_many_of_one(tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    lines_of(folder / "train.jsonl")
+    (folder / "schema.json").write_text('["total"]')
+    told: list[str] = []
+    source = dataset.Source(location=str(folder))
+    assert len(dataset.read(source, report=told.append)) == 2
+    assert told[1] == "1 x file of another format, not read: schema.json"
+    lines_of(folder / "test.jsonl", seed=5)
+    assert "several labelled files: test.jsonl, train.jsonl" in refusal(folder)
+
+
+def test_an_id_in_two_files_of_a_folder_is_refused(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        lines_of(tmp_path / name, count=1)
+    assert "b.json' has a document of the id" in refusal(tmp_path)
+
+
+def test_labels_outside_the_schema_are_refused(tmp_path: Path) -> None:
+    source = dataset.Source(location=str(lines_of(tmp_path / "a.jsonl")))
+    assert dataset.read(source, schema=LabelSet(fields=tuple(invented.FIELD_LABELS)))
+    with pytest.raises(AnnotationError, match="not in the schema"):
+        dataset.read(source, schema=LabelSet(fields=("total",)))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"%PDF-1.7", "is a PDF file"),
+        (b"\x89PNG\r\n", "is a PNG image"),
+        (b"PK\x03\x04", "is a ZIP archive"),
+        (b'{"annotations": [], "images": []}', "JSON with the keys ['annotations', 'images']"),
+        (b'{"id": "a", "text": "b"}\n', "JSON with the keys ['id', 'text']"),
+        (b"date,total\n", "a file without a known beginning"),
+        (b"", "a file without a known beginning"),
+    ],
+)
+def test_what_no_reader_knows_is_described_beside_what_is_expected(
+    tmp_path: Path, content: bytes, says: str
+) -> None:
+    (tmp_path / "found").write_bytes(content)
+    message = refusal(tmp_path / "found")
+    assert says in message
+    for corpus in dataset.CORPORA:
+        assert f"{corpus.name}: {corpus.expected}" in message
+    assert "a folder with found, which no reader" in refusal(tmp_path)
+    assert "does not exist" in refusal(tmp_path / "none")
+
+
+def test_a_folder_of_two_formats_is_refused(tmp_path: Path) -> None:
+    lines_of(tmp_path / "own.jsonl")
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "images").mkdir()
+    (tmp_path / "annotations" / "a.json").write_text(json.dumps({"form": []}))
+    assert "files of several formats: labelled, funsd" in refusal(tmp_path)
+
+
+def test_readers_tell_their_own_files_from_all_others(tmp_path: Path) -> None:
+    """No recogniser may raise, whatever a path is."""
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for corpus in dataset.CORPORA:
+        for path in (*tmp_path.iterdir(), tmp_path / "none", tmp_path / "empty" / "below"):
+            assert corpus.recognises(path) is False
+    assert len({corpus.name for corpus in dataset.CORPORA}) == len(dataset.CORPORA)

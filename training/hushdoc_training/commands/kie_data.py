@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
-from hushdoc.arguments import printable
+from hushdoc.arguments import printable, short_repr
 from hushdoc_training.commands.training_options import (
     PRIVATE_DOCUMENTS,
     declared_labels,
@@ -44,6 +45,8 @@ def labels_of(
 
     declared = declared_labels(options)
     if declared:
+        if private and options.schema is not None:
+            _count_others(documents, declared)
         return LabelSet(fields=tuple(declared))
     if private and start.is_checkpoint(options.start) and not options.new_labels:
         return None
@@ -64,6 +67,29 @@ def kept(start: Start) -> str:
         f"{what} {', '.join(map(printable, labels))}" for what, labels in told.items() if labels
     ]
     return f"Labels:     {'; '.join(parts)}"
+
+
+def schema_of(options: argparse.Namespace) -> LabelSet | None:
+    """Returns the only labels that public documents may have: those of --schema and --label.
+
+    Whether private training starts must not tell of one document: there others are counted.
+    """
+    from hushdoc.labels import LabelSet
+
+    if options.schema is None:
+        return None
+    return LabelSet(fields=tuple(declared_labels(options)))
+
+
+def _count_others(documents: Sequence[LabelledDocument], declared: Sequence[str]) -> None:
+    names = {*declared}
+    others = [span.label for item in documents for span in item.spans if span.label not in names]
+    if others:
+        print(
+            f"{len(others)} spans have labels that the schema lacks, and count as outside of all "
+            f"fields: {short_repr(sorted(set(others)), 200)}.",
+            file=sys.stderr,
+        )
 
 
 def weights_of(start: Start, options: argparse.Namespace) -> tuple[PublicData, ...]:

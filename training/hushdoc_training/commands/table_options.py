@@ -241,7 +241,7 @@ def check_classifier(options: argparse.Namespace) -> None:
     if options.update is not None:
         if options.mode in ("term-dp", "none"):
             options.refuse_usage(f"--update can't be combined with --mode {options.mode}")
-        if options.rows is not None or options.label or options.label_file:
+        if options.rows is not None or options.label or options.schema:
             options.refuse_usage("--update keeps the rows and classes of the released table")
     _check(options)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from hushdoc.errors import MissingExtraError
 from hushdoc_training.commands import classifier, clauses, kie_data, kie_scores, kie_settings
+from hushdoc_training.commands.data import SOURCE
 from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
     add_choice,
@@ -70,7 +72,7 @@ def register(subcommands: Subcommands) -> None:
 def _data_options(parser: CommandParser) -> None:
     group = parser.add_argument_group("documents")
     group.add_argument(
-        "--data", required=True, help="FUNSD folder, XFUND file, or invented:TYPE[+TYPE]"
+        "--data", required=True, metavar="SOURCE", help=f"{SOURCE}; see docs/data-formats.md"
     )
     group.add_argument(
         "--documents",
@@ -183,7 +185,17 @@ def run(options: argparse.Namespace) -> int:
     )
     images = options.images or start.reads_images(options.start)
     progress = TaskProgress("document", quiet=options.quiet)
-    with progress, dataset.opened(source, images=images, seen=progress.show) as documents:
+    schema = None if plan is not None else kie_data.schema_of(options)
+    with (
+        progress,
+        dataset.opened(
+            source,
+            images=images,
+            schema=schema,
+            seen=progress.show,
+            report=lambda line: print(line, file=sys.stderr),
+        ) as documents,
+    ):
         progress.close()
         with kie_scores.sides(options, documents, images=images) as sides:
             _train(options, source, sides.train, ledger=ledger, plan=plan)

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.commands.parsing import CommandParser, usage_errors
-from hushdoc.errors import HushdocError, InputError
-from hushdoc.serialization import strict_json
 from hushdoc_training.private_view import MODES
 
 if TYPE_CHECKING:
@@ -73,22 +71,23 @@ def add_name(group: argparse._ArgumentGroup) -> None:
 
 
 def add_labels(group: argparse._ArgumentGroup, label: str) -> None:
-    """Adds --label and --label-file."""
+    """Adds --label and --schema."""
     group.add_argument("--label", action="append", metavar="NAME", help=label)
     group.add_argument(
-        "--label-file",
-        type=Path,
+        "--schema",
         metavar="FILE",
-        help='JSON file with such names, as ["date", "total"] or as the {"fields": [...]} of a '
-        "checkpoint's labels.json",
+        help='file of TOML or JSON with such names, as ["date", "total"] or as "fields" of '
+        '{"name", "description"}; or the name of a corpus, such as sroie, for those it publishes',
     )
 
 
 def declared_labels(options: argparse.Namespace) -> list[str]:
-    """Returns the labels that --label and --label-file name; an InputError where it has none."""
+    """Returns the labels that --label and --schema name; an InputError where it has none."""
+    from hushdoc_training.data import schema
+
     named = list(options.label or [])
-    if options.label_file is not None:
-        named += _labels_in(options.label_file)
+    if options.schema is not None:
+        named += schema.named(options.schema).fields
     return list(dict.fromkeys(named))
 
 
@@ -101,23 +100,9 @@ def warn_of_labels() -> None:
     """Says on the standard error that names of labels are released as the documents have them."""
     print(
         "The names of the labels are taken from the documents and will stand in the model, which "
-        "no budget covers: default policies refuse it. Name them with --label or --label-file.",
+        "no budget covers: default policies refuse it. Name them with --label or --schema.",
         file=sys.stderr,
     )
-
-
-def _labels_in(path: Path) -> list[str]:
-    try:
-        found = strict_json.loads(path.read_bytes(), what=f"'{path}'")
-    except (OSError, HushdocError) as error:
-        raise InputError(f"'{path}' can't be read: {error}. Give a JSON file of names.") from error
-    names = found.get("fields") if isinstance(found, dict) else found
-    if not (isinstance(names, list) and names and all(isinstance(n, str) and n for n in names)):
-        raise InputError(
-            f"'{path}' names no labels; expected a JSON list of names, or an object whose "
-            "'fields' are one."
-        )
-    return names
 
 
 def add_out(group: argparse._ArgumentGroup) -> None:

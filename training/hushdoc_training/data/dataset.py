@@ -1,33 +1,56 @@
-"""Labelled documents from one address: a folder or file of a known corpus, or invented ones.
+"""Labelled documents from one address: files of a known corpus, or invented ones.
 
 invented:form                our generator's forms (invoice, receipt, till-receipt, several: a+b)
-path/to/funsd                the original FUNSD folder
-path/to/de.train.json        an XFUND file
-path/to/folder               documents that our generator wrote
+path/to/documents.jsonl      the labelled format, also a folder of it
+path/to/sroie                a published corpus, by its files
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from hushdoc import labelled_files
+from hushdoc.arguments import printable, short_repr
 from hushdoc.errors import AnnotationError
-from hushdoc.labels import LabelledDocument
+from hushdoc.labels import LabelledDocument, LabelSet, require_known
 from hushdoc_training import invented
-from hushdoc_training.data import funsd, xfund
-from hushdoc_training.data.corpus import Problems
+from hushdoc_training.data import cord, docile, funsd, labelled, sroie, wildreceipt, xfund
+from hushdoc_training.data.corpus import Corpus, Problems
+
+CORPORA: tuple[Corpus, ...] = tuple(
+    module.CORPUS for module in (labelled, funsd, xfund, sroie, wildreceipt, cord, docile)
+)
+"""The readers; the files of a path tell which of them reads it."""
 
 INVENTED = "invented:"
 
 Seen = Callable[[int, int], None]
-"""Is told after each document how many were read or invented, of how many."""
+"""Is told after each document how many were invented, of how many."""
+
+Report = Callable[[str], None]
+"""Takes a line about what was read; the first problems in it name documents."""
 
 NUM_INVENTED = 1000
 """How many documents are invented by default."""
+
+_HEAD = 4096
+_MAGIC = (
+    (b"%PDF", "a PDF file"),
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"II*\0", "a TIFF image"),
+    (b"MM\0*", "a TIFF image"),
+    (b"PAR1", "a parquet file"),
+    (b"PK\x03\x04", "a ZIP archive"),
+    (b"\x1f\x8b", "a gzipped file"),
+    (b"SQLite format 3", "an SQLite database"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,36 +72,91 @@ def _unseen(done: int, total: int) -> None:
     pass
 
 
-def read(source: Source, *, seen: Seen = _unseen) -> Sequence[LabelledDocument]:
-    """Returns the source's documents."""
+def _unreported(line: str) -> None:
+    pass
+
+
+def read(
+    source: Source,
+    *,
+    schema: LabelSet | None = None,
+    seen: Seen = _unseen,
+    report: Report = _unreported,
+) -> Sequence[LabelledDocument]:
+    """Returns the source's documents, and reports which reader took them and what was odd.
+
+    Raises:
+        AnnotationError: No reader knows the files, or a label is outside the schema.
+        InputError: A file is damaged; its subclasses say what was found.
+    """
+    problems = Problems()
     if source.is_invented:
         count = source.documents or NUM_INVENTED
-        stream = invented.documents(seed=source.seed, count=count, config=_config(source))
-        return _counted(stream, count, seen)
+        return _counted(stream(source, problems), count, seen)
+    title = corpus_of(Path(source.location)).title
+    found = list(known(stream(source, problems), schema))
+    report(f"Read {len(found)} documents: {title}.")
+    for line in problems.lines():
+        report(line)
+    return found
+
+
+def stream(source: Source, problems: Problems) -> Iterator[LabelledDocument]:
+    """Yields the source's documents as they are read, and counts what is odd in them."""
+    if source.is_invented:
+        count = source.documents or NUM_INVENTED
+        return invented.documents(seed=source.seed, count=count, config=_config(source))
     path = Path(source.location)
+    return islice(corpus_of(path).read(path, problems), source.documents)
+
+
+def known(
+    documents: Iterable[LabelledDocument], schema: LabelSet | None
+) -> Iterator[LabelledDocument]:
+    """Yields documents whose labels are all in the schema; the first other one is refused."""
+    for item in documents:
+        if schema is not None:
+            require_known(item, schema)
+        yield item
+
+
+def corpus_of(path: Path) -> Corpus:
+    """Returns the one reader that knows the files of a path."""
     if not path.exists():
         raise AnnotationError(
-            f"'{path}' does not exist. Give a FUNSD folder, an XFUND file, a folder of invented "
-            "documents, or invented:form."
+            f"'{printable(path)}' does not exist. Name a file or folder of documents, or "
+            "invented:form."
         )
-    found = (
-        list((xfund if path.is_file() else funsd).read(path, Problems()))
-        if path.is_file() or any(path.glob("**/annotations"))
-        else _written(path, seen)
+    found = [corpus for corpus in CORPORA if corpus.recognises(path)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise AnnotationError(
+            f"'{printable(path)}' holds files of several formats: "
+            f"{', '.join(corpus.name for corpus in found)}. Name the folder or file of one."
+        )
+    expected = "; ".join(f"{corpus.name}: {corpus.expected}" for corpus in CORPORA)
+    raise AnnotationError(
+        f"'{printable(path)}' is {_described(path)}, which no reader of documents knows. Expected "
+        f"one of {expected}. Bring other data into the labelled format: docs/data-formats.md."
     )
-    return found[: source.documents]
 
 
 @contextlib.contextmanager
 def opened(
-    source: Source, *, images: bool, seen: Seen = _unseen
+    source: Source,
+    *,
+    images: bool,
+    schema: LabelSet | None = None,
+    seen: Seen = _unseen,
+    report: Report = _unreported,
 ) -> Iterator[Sequence[LabelledDocument]]:
     """Yields what `read` returns; images of invented pages are files until the context closes.
 
     Other corpora have images of their own.
     """
     if not (images and source.is_invented):
-        yield read(source, seen=seen)
+        yield read(source, schema=schema, seen=seen, report=report)
         return
     config = _config(source)
     count = source.documents or NUM_INVENTED
@@ -104,17 +182,32 @@ def _counted(
     documents: Iterable[LabelledDocument], total: int, seen: Seen
 ) -> list[LabelledDocument]:
     found = []
-    for done, labelled in enumerate(documents, start=1):
-        found.append(labelled)
+    for done, item in enumerate(documents, start=1):
+        found.append(item)
         seen(done, total)
     return found
 
 
-def _written(folder: Path, seen: Seen) -> list[LabelledDocument]:
-    names = sorted(folder.glob("*.json"))
-    if not names:
-        raise AnnotationError(
-            f"'{folder}' holds neither a folder 'annotations' nor any .json document. Give a FUNSD "
-            "folder, an XFUND file, or a folder that invented.write filled."
-        )
-    return _counted(map(labelled_files.read_one, names), len(names), seen)
+def _described(path: Path) -> str:
+    """Returns what is at a path, for a message."""
+    try:
+        if path.is_dir():
+            return f"a folder with {_listed(path)}"
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError as error:
+        return f"not readable ({error.strerror or 'no file'})"
+    for magic, what in _MAGIC:
+        if head.startswith(magic):
+            return what
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(head.partition(b"\n")[0])
+        if isinstance(found, dict):
+            return f"JSON with the keys {short_repr(sorted(map(str, found)), 200)}"
+    return "JSON" if head.lstrip()[:1] in (b"{", b"[") else "a file without a known beginning"
+
+
+def _listed(folder: Path) -> str:
+    names = sorted(f"{item.name}{'/' if item.is_dir() else ''}" for item in folder.iterdir())
+    shown = ", ".join(printable(name, 60) for name in names[:6])
+    return f"{shown}{', ...' if len(names) > 6 else ''}" if names else "nothing in it"

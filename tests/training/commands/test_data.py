@@ -1,0 +1,71 @@
+"""`hushdoc data`: any corpus becomes a labelled file, and a person can look at it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from hushdoc import labelled_files
+from hushdoc.__main__ import main
+from hushdoc_training import invented
+
+
+def data(*arguments: object) -> int:
+    return main(["data", *map(str, arguments)])
+
+
+def test_invented_pages_become_a_file_with_images(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.jsonl"
+    assert data("convert", "invented:receipt", out, "--documents", 2, "--images") == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("2 documents, 2 pages (2 with an image)")
+    assert said.err == ""
+    config = invented.InventedConfig(document_types=("receipt",))
+    for index, found in enumerate(labelled_files.read(out)):
+        made = invented.document(seed=0, index=index, config=config)
+        assert (found.document.id, found.spans) == (made.document.id, made.spans)
+        page = found.document.pages[0]
+        assert isinstance(page.image, Path)
+        with Image.open(page.image) as image:
+            assert image.size == (page.width, page.height)
+    assert data("convert", "invented:receipt", out) == 3  # it is there already
+    assert "OUTPUT_EXISTS" in capsys.readouterr().err
+
+
+def test_what_a_file_holds_is_shown_and_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data("convert", "invented:receipt", tmp_path / "a.jsonl", "--documents", 12)
+    capsys.readouterr()
+    assert data("show", tmp_path / "a.jsonl", "--draw", tmp_path / "look") == 0
+    said = capsys.readouterr()
+    found = list(labelled_files.read(tmp_path / "a.jsonl"))
+    words = sum(item.document.num_words for item in found)
+    assert f"12 documents, 12 pages (0 with an image), {words} words" in said.out
+    assert f"{len({item.provider for item in found})} providers of 12 documents" in said.out
+    totals = [span for item in found for span in item.spans if span.label == "total"]
+    (line,) = [line for line in said.out.splitlines() if line.startswith("total ")]
+    assert line.split()[1] == str(len(totals))
+    assert said.err == "Reading the labelled format.\n"
+    drawn = sorted(path.name for path in (tmp_path / "look").iterdir())
+    assert drawn == [f"{number:04d}-0.png" for number in range(10)]
+    with Image.open(tmp_path / "look" / drawn[0]) as image:
+        colours = image.convert("RGB").getcolors(maxcolors=2**24)
+    assert colours is not None
+    assert any(len({*colour}) == 3 for _, colour in colours)  # labels are in colour
+
+
+def test_wrong_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.csv").write_text("date,total\n")
+    out = tmp_path / "out.jsonl"
+    assert data("convert", tmp_path / "a.csv", out) == 3
+    assert data("convert", "invented:receipt", out, "--documents", 2, "--schema", "funsd") == 3
+    lines = capsys.readouterr().err.splitlines()
+    assert ["BAD_ANNOTATION" in line for line in lines] == [True, True]
+    with pytest.raises(SystemExit, match="2"):
+        data("show", "invented:receipt", "--documents", 0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv"]

@@ -1,0 +1,159 @@
+"""The subcommand `data`: labelled documents brought into one format, and looked at."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hushdoc.commands.parsing import CommandParser, Subcommands
+
+if TYPE_CHECKING:
+    from hushdoc.labels import LabelledDocument
+    from hushdoc_training.data.corpus import Problems
+    from hushdoc_training.data.summary import Summary
+
+DESCRIPTION = """Brings documents of any known corpus into one format, and shows what they hold.
+
+  hushdoc data convert path/to/receipts receipts.jsonl
+  hushdoc data show receipts.jsonl --draw look
+
+docs/data-formats.md describes the format, and how the files of each corpus look."""
+
+SOURCE = "folder or file of labelled documents or of a known corpus, or invented:TYPE[+TYPE]"
+"""What every option takes that names labelled documents."""
+
+DRAWN = 10
+"""How many documents `data show --draw` draws by default."""
+
+
+def register(subcommands: Subcommands) -> None:
+    """Adds `hushdoc data`."""
+    parser = subcommands.add_parser(
+        "data",
+        help="convert labelled documents to one format, and look at them",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
+    convert = actions.add_parser(
+        "convert",
+        help="write documents of any known corpus as one labelled file",
+        description="Writes the documents of any known corpus as one file of the labelled format. "
+        "What was odd in them is counted on standard error.",
+    )
+    _add_source(convert)
+    convert.add_argument(
+        "out", type=Path, metavar="OUT", help="new .jsonl file; gzipped where it ends in .gz"
+    )
+    convert.add_argument(
+        "--images",
+        action="store_true",
+        help="copy the pages' images into a new folder beside OUT, which is called as OUT is with "
+        "-images (default: only images in OUT's own folder are named)",
+    )
+    convert.set_defaults(run=run_convert, extra="training")
+    show = actions.add_parser(
+        "show",
+        help="count documents, words, labels and providers, and draw labels on pages",
+        description="Counts documents, pages, words, labels and providers, with a value of each "
+        "label, and draws the labels on their pages.",
+    )
+    _add_source(show)
+    show.add_argument(
+        "--draw",
+        type=Path,
+        metavar="DIR",
+        help=f"new folder for the pages of the first documents ({DRAWN}, or as many as "
+        "--documents says) with their labels drawn on them",
+    )
+    show.set_defaults(run=run_show, extra="training")
+
+
+def _add_source(parser: CommandParser) -> None:
+    parser.add_argument("source", metavar="SOURCE", help=SOURCE)
+    parser.add_argument(
+        "--documents", type=int, metavar="N", help="read the first N (default: all)"
+    )
+    parser.add_argument(
+        "--schema",
+        metavar="FILE",
+        help="file of TOML or JSON that names the labels, or the name of a corpus such as sroie; "
+        "any other label is refused",
+    )
+
+
+def run_convert(options: argparse.Namespace) -> int:
+    """Writes the labelled file."""
+    from hushdoc_training.data import conversion
+
+    with _opened(options, images=options.images) as (documents, problems):
+        summary = conversion.convert(documents, options.out, problems, images=options.images)
+    _report(problems, summary)
+    print(f"Written: {options.out}")
+    return 0
+
+
+def run_show(options: argparse.Namespace) -> int:
+    """Prints what the documents hold, and draws some of them."""
+    from hushdoc_training.data.summary import Summary
+
+    summary = Summary()
+    with _opened(options, images=options.draw is not None) as (documents, problems):
+        counted = map(summary.added, documents)
+        if options.draw is not None:
+            _draw(islice(counted, options.documents or DRAWN), options.draw)
+        for _ in counted:
+            pass
+    _report(problems, summary)
+    return 0
+
+
+@contextmanager
+def _opened(
+    options: argparse.Namespace, *, images: bool
+) -> Iterator[tuple[Iterable[LabelledDocument], Problems]]:
+    """Yields the documents as they are read, and what was odd in those that were."""
+    from hushdoc_training.data import dataset, schema
+    from hushdoc_training.data.corpus import Problems
+
+    if options.documents is not None and options.documents < 1:
+        options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
+    names = None if options.schema is None else schema.named(options.schema)
+    source = dataset.Source(location=options.source, documents=options.documents)
+    problems = Problems()
+    if source.is_invented:
+        with dataset.opened(source, images=images) as documents:
+            yield dataset.known(documents, names), problems
+        return
+    print(f"Reading {dataset.corpus_of(Path(source.location)).title}.", file=sys.stderr)
+    yield dataset.known(dataset.stream(source, problems), names), problems
+
+
+def _report(problems: Problems, summary: Summary) -> None:
+    for line in problems.lines():
+        print(line, file=sys.stderr)
+    for line in summary.lines():
+        print(line)
+
+
+def _draw(documents: Iterable[LabelledDocument], folder: Path) -> None:
+    """Draws the pages of documents with their labels into a new folder."""
+    from hushdoc.system import atomic_files
+    from hushdoc.viewing.overlay import overlay
+    from hushdoc_training.data.summary import fields_of
+
+    with atomic_files.new_folder(folder) as partial:
+        for number, labelled in enumerate(documents):
+            fields = [*fields_of(labelled)]
+            for place, page in enumerate(labelled.document.pages):
+                drawn = overlay(
+                    page,
+                    [item for item in fields if item.page == place],
+                    labels={item.label for item in fields},
+                )
+                drawn.save(partial / f"{number:04d}-{place}.png")

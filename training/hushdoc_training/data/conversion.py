@@ -1,0 +1,114 @@
+"""Conversion: labelled documents of any corpus as one file of the labelled format."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Generator, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from hushdoc import labelled_files
+from hushdoc.arguments import printable
+from hushdoc.document.page import Page
+from hushdoc.labels import LabelledDocument
+from hushdoc.system import atomic_files
+from hushdoc_training.data.corpus import Problems
+from hushdoc_training.data.summary import Summary
+
+_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".pdf")
+_MAGIC = ((b"\x89PNG", ".png"), (b"\xff\xd8", ".jpg"), (b"%PDF", ".pdf"), (b"II*\0", ".tif"))
+
+
+def convert(
+    documents: Iterable[LabelledDocument], out: Path, problems: Problems, *, images: bool
+) -> Summary:
+    """Writes documents to a new file and returns what they hold; nothing half-written stays.
+
+    Args:
+        documents: In their order.
+        out: The file; gzipped where it ends in .gz.
+        problems: Counts images that are missing or, without `images`, out of the file's reach.
+        images: Copies the pages' images into the folder `images_folder(out)`, which must be free.
+
+    Raises:
+        OutputExistsError: The file or the folder is there already.
+        InputError: A document can't be written; see `labelled_files.write`.
+    """
+    atomic_files.require_free(out)
+    summary = Summary()
+    with contextlib.ExitStack() as undo:
+        kept = (
+            _copied(documents, images_folder(out), problems, undo)
+            if images
+            else _reachable(documents, out, problems)
+        )
+        with contextlib.closing(kept):
+            labelled_files.write(out, map(summary.added, kept))
+        undo.pop_all()
+    return summary
+
+
+def images_folder(out: Path) -> Path:
+    """Returns the folder beside a file that its images are copied into."""
+    return out.with_name(f"{out.name.removesuffix('.gz').removesuffix('.jsonl')}-images")
+
+
+def _reachable(
+    documents: Iterable[LabelledDocument], out: Path, problems: Problems
+) -> Generator[LabelledDocument, None, None]:
+    """Counts images that a file can't name, because they are not in its folder or below."""
+    home = out.parent.resolve()
+    for labelled in documents:
+        for page in labelled.document.pages:
+            if page.image is not None and not (
+                isinstance(page.image, Path) and page.image.resolve().is_relative_to(home)
+            ):
+                problems.add(
+                    "page whose image is outside of the file's folder, left out (--images copies "
+                    "it)",
+                    labelled.document.id,
+                )
+        yield labelled
+
+
+def _copied(
+    documents: Iterable[LabelledDocument],
+    folder: Path,
+    problems: Problems,
+    undo: contextlib.ExitStack,
+) -> Generator[LabelledDocument, None, None]:
+    """Copies images into a new folder as documents pass; it appears after the last one.
+
+    What takes it away again, if the file can't be written then, is added to `undo`.
+    """
+    names: dict[Path, str] = {}
+    count = 0
+    with atomic_files.new_folder(folder) as partial:
+        for labelled in documents:
+            pages: list[Page] = []
+            for page in labelled.document.pages:
+                image = page.image
+                name = names.get(image) if isinstance(image, Path) else None
+                if image is not None and name is None:
+                    name = f"{count:06d}{_suffix(image)}"
+                    if isinstance(image, bytes):
+                        (partial / name).write_bytes(image)
+                    elif image.is_file():
+                        shutil.copyfile(image, partial / name)
+                        names[image] = name
+                    else:
+                        problems.add("page whose image is missing", printable(image))
+                        name = None
+                    count += name is not None
+                pages.append(replace(page, image=None if name is None else folder / name))
+            document = replace(labelled.document, pages=tuple(pages))
+            yield replace(labelled, document=document)
+    undo.callback(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _suffix(image: Path | bytes) -> str:
+    if isinstance(image, Path):
+        suffix = image.suffix.lower()
+        return suffix if suffix in _SUFFIXES else ""
+    return next((suffix for magic, suffix in _MAGIC if image.startswith(magic)), "")

@@ -1,0 +1,70 @@
+"""Files of the labelled format (`hushdoc.labelled_files`), alone or in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from hushdoc import labelled_files
+from hushdoc.arguments import printable, short_repr
+from hushdoc.errors import AnnotationError
+from hushdoc.labels import LabelledDocument, LabelSet
+from hushdoc_training.data.corpus import Corpus, Problems
+
+ENDINGS = (".jsonl", ".jsonl.gz", ".json")
+"""How labelled files in a folder are called; a single file may have any name."""
+
+
+def recognises(path: Path) -> bool:
+    """Returns whether a path is a labelled file, or a folder that holds one."""
+    try:
+        return any(map(labelled_files.recognises, _files(path)))
+    except OSError:
+        return False
+
+
+def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:
+    """Yields the documents of a file, or of all labelled files of a folder by their names.
+
+    Several files of JSON lines in a folder may be several splits, and are refused.
+    """
+    files = []
+    for file in _files(path):
+        if path.is_file() or labelled_files.recognises(file):
+            files.append(file)
+        else:
+            problems.add("file of another format, not read", printable(file.name))
+    lines = [file.name for file in files if file.suffix != ".json"]
+    if len(lines) > 1 or (lines and len(files) > 1):
+        raise AnnotationError(
+            f"The folder '{path}' holds several labelled files: "
+            f"{', '.join(printable(file.name) for file in files[:8])}. Name the one that is meant."
+        )
+    seen: dict[str, Path] = {}
+    for file in files:
+        for labelled in labelled_files.read(file):
+            name = labelled.document.id
+            if seen.setdefault(name, file) != file:
+                raise AnnotationError(
+                    f"'{printable(file)}' has a document of the id {short_repr(name)}, and so has "
+                    f"'{printable(seen[name])}'; a document that stands twice counts twice. "
+                    "Remove one of them, or give it another id."
+                )
+            yield labelled
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.iterdir() if file.name.endswith(ENDINGS))
+
+
+CORPUS = Corpus(
+    name="labelled",
+    title="the labelled format",
+    labels=LabelSet(fields=()),
+    documents={},
+    expected='lines of JSON with the "format" hushdoc-labelled-1, or a folder of it',
+    recognises=recognises,
+    read=read,
+)

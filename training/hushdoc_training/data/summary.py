@@ -1,0 +1,103 @@
+"""Summary: what labelled documents hold, counted for people, and their labels drawn on pages."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hushdoc.arguments import printable
+from hushdoc.document.page import Box, union
+from hushdoc.labels import LabelledDocument
+
+
+@dataclass(kw_only=True)
+class Summary:
+    """Counts of documents, words, labels and providers."""
+
+    documents: int = 0
+    pages: int = 0
+    words: list[int] = field(default_factory=list)  # of each document
+    images: int = 0  # pages that have one
+    questions: int = 0
+    spans: Counter[str] = field(default_factory=Counter)
+    labelled: Counter[str] = field(default_factory=Counter)  # documents with the label
+    examples: dict[str, str] = field(default_factory=dict)
+    providers: Counter[str] = field(default_factory=Counter)
+    types: Counter[str] = field(default_factory=Counter)
+
+    def added(self, labelled: LabelledDocument) -> LabelledDocument:
+        """Counts a document and returns it."""
+        pages = labelled.document.pages
+        self.documents += 1
+        self.pages += len(pages)
+        self.words.append(labelled.document.num_words)
+        self.images += sum(page.image is not None for page in pages)
+        self.questions += len(labelled.questions)
+        self.spans.update(span.label for span in labelled.spans)
+        self.labelled.update({span.label for span in labelled.spans})
+        for item in fields_of(labelled):
+            self.examples.setdefault(item.label, item.text)
+        self.providers.update([labelled.provider] if labelled.provider else [])
+        self.types.update([labelled.document_type] if labelled.document_type else [])
+        return labelled
+
+    def lines(self) -> Iterator[str]:
+        """Yields lines for people; values of documents stand in them."""
+        words = sorted(self.words) or [0]
+        yield (
+            f"{self.documents} documents, {self.pages} pages ({self.images} with an image), "
+            f"{sum(words)} words: {words[0]} to {words[-1]} a document, median "
+            f"{words[len(words) // 2]}"
+        )
+        if self.providers:
+            name, most = self.providers.most_common(1)[0]
+            yield (
+                f"{len(self.providers)} providers of {sum(self.providers.values())} documents; "
+                f"most are of {printable(name, 60)}: {most}"
+            )
+        if self.types:
+            found = ", ".join(
+                f"{printable(name, 60)} {count}" for name, count in self.types.most_common(10)
+            )
+            yield f"types: {found}"
+        if self.questions:
+            yield f"{self.questions} questions"
+        if not self.spans:
+            yield "no labels"
+            return
+        width = max(len("label"), *(len(printable(name, 40)) for name in self.spans))
+        yield f"{'label':{width}}  {'spans':>7}  {'documents':>9}  first"
+        for name, count in sorted(self.spans.items()):
+            example = printable(self.examples[name], 40)
+            yield (
+                f"{printable(name, 40):{width}}  {count:>7}  {self.labelled[name]:>9}  {example}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabelledField:
+    """A span as a view shows it: a field that nobody scored."""
+
+    label: str
+    text: str
+    page: int
+    box: Box
+    word_ids: tuple[int, ...]
+    score: float = math.nan
+    start: int | None = None
+    stop: int | None = None
+
+
+def fields_of(labelled: LabelledDocument) -> Iterator[LabelledField]:
+    """Yields the spans of a document with their words."""
+    for span in labelled.spans:
+        words = labelled.document.pages[span.page].words[span.start : span.stop]
+        yield LabelledField(
+            label=span.label,
+            text=" ".join(word.text for word in words),
+            page=span.page,
+            box=union(word.box for word in words),
+            word_ids=tuple(range(span.start, span.stop)),
+        )
