@@ -11,7 +11,8 @@ from PIL import Image
 
 from hushdoc import labelled_files
 from hushdoc.document.limits import MAX_WORD_CHARACTERS
-from hushdoc_training.data import schema, sroie, wildreceipt
+from hushdoc.labels import LabelledDocument
+from hushdoc_training.data import cord, docile, funsd, schema, sroie, wildreceipt, xfund
 from hushdoc_training.data.corpus import Problems
 
 ROOT = Path(__file__).parents[2]
@@ -97,3 +98,45 @@ def test_the_receipt_of_wildreceipt_is_read(tmp_path: Path) -> None:
     (found,) = wildreceipt.read(tmp_path, Problems())
     labels = [span.label for span in found.spans]
     assert labels == ["store_name.value", "total.key", "total.value"]
+
+
+def values(labelled: LabelledDocument) -> list[tuple[str, str]]:
+    (page,) = labelled.document.pages
+    return [
+        (span.label, " ".join(word.text for word in page.words[span.start : span.stop]))
+        for span in labelled.spans
+    ]
+
+
+def test_the_forms_of_funsd_and_xfund_are_read(tmp_path: Path) -> None:
+    english, chinese = example("FUNSD and XFUND", "json")
+    for folder in ("annotations", "images"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "annotations" / "a.json").write_text(english)
+    Image.new("L", (100, 100)).save(tmp_path / "images" / "a.png")
+    (form,) = funsd.read(tmp_path, Problems())
+    assert values(form) == [("question", "Date:"), ("answer", "9 May")]
+    (tmp_path / "zh.train.json").write_text(chinese, encoding="utf-8")
+    (form,) = xfund.read(tmp_path / "zh.train.json", Problems())
+    assert form.questions[0].answers == ("王明",)
+    assert f"({', '.join(xfund.LANGUAGES)})" in PAGE
+
+
+def test_the_receipt_of_cord_is_read(tmp_path: Path) -> None:
+    (shown,) = example("CORD", "json")
+    (tmp_path / "json").mkdir()
+    (tmp_path / "json" / "receipt_00000.json").write_text(shown)
+    (receipt,) = cord.read(tmp_path, Problems())
+    assert values(receipt) == [("menu.nm", "Nasi"), ("total.total_price", "45.000")]
+    assert f"Receipts with {len(cord.LABELS.fields)} fields such" in PAGE
+
+
+def test_the_document_of_docile_is_read(tmp_path: Path) -> None:
+    for folder, shown in zip(("annotations", "ocr"), example("DocILE", "json"), strict=True):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.json").write_text(shown)
+    (tmp_path / "train.json").write_text('["a"]')
+    (document,) = docile.read(tmp_path, Problems())
+    assert values(document) == [("amount_due", "4,585.49")]
+    assert f"with {len(docile.LABELS.fields)} fields" in PAGE
+    assert docile.OVERLAP == 0.5  # "at least half of the area"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mutated_files import survive
 from PIL import Image
 
 from hushdoc.errors import (
@@ -333,3 +334,21 @@ def test_damaged_parquet_files_are_named(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(AnnotationError, match=r"a\.parquet"):
         read(path)
+
+
+@pytest.mark.parametrize("number", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_damaged_files_are_refused_or_read(tmp_path: Path, number: int) -> None:
+    folder = write(tmp_path / "set", receipt(), receipt())
+    tally = survive(folder, cord.read, number=number, seed=23)
+    assert tally.refused["BAD_ANNOTATION"] > number / 10
+    assert tally.read > number / 20
+    assert tally.problems
+
+
+@pytest.mark.slow
+def test_damaged_bytes_of_parquet_are_refused_or_read(tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    write_parquet(tmp_path / "set" / "train.parquet", [row(tmp_path)] * 2)
+    tally = survive(tmp_path / "set", cord.read, number=2000, seed=23)
+    assert tally.refused["BAD_ANNOTATION"] > 100
+    assert tally.read > 100

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mutated_files import survive
 
 from hushdoc.errors import AnnotationError, BoxError, EmptyDocumentError, InputError
 from hushdoc.labels import LabelledDocument, tags_from_spans
@@ -351,3 +352,12 @@ def test_the_published_document() -> None:
     image = page_image(page)
     assert image is not None
     assert image.size == (page.width, page.height)
+
+
+@pytest.mark.parametrize("number", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_damaged_files_are_refused_or_read(tmp_path: Path, number: int) -> None:
+    folder = write(tmp_path / "set", ("a", "b"))
+    tally = survive(folder, docile.read, number=number, seed=23)
+    assert tally.refused["BAD_ANNOTATION"] > number / 10
+    assert tally.read > number / 20
+    assert tally.problems

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mutated_files import survive
 from PIL import Image
 
 from hushdoc.errors import (
@@ -187,3 +188,12 @@ def test_real_forms_have_their_published_counts() -> None:
         form_entities.EMPTY,
         form_entities.LOST_LINK,
     }
+
+
+@pytest.mark.parametrize("number", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_damaged_files_are_refused_or_read(tmp_path: Path, number: int) -> None:
+    folder = write(tmp_path / "set", form())
+    tally = survive(folder, funsd.read, number=number, seed=23)
+    assert tally.refused["BAD_ANNOTATION"] > number / 10
+    assert tally.read > number / 20
+    assert tally.problems

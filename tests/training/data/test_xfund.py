@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mutated_files import survive
 from PIL import Image
 
 from hushdoc.errors import AnnotationError, EmptyDocumentError, InputError
@@ -201,3 +202,13 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         read(write(tmp_path, documents=[]))
     with pytest.raises(AnnotationError, match="not XFUND"):
         read(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("number", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_damaged_files_are_refused_or_read(tmp_path: Path, number: int) -> None:
+    write(tmp_path)
+    write(tmp_path, "zh")
+    tally = survive(tmp_path, xfund.read, number=number, seed=23)
+    assert tally.refused["BAD_ANNOTATION"] > number / 10
+    assert tally.read > number / 20
+    assert tally.problems
