@@ -41,7 +41,7 @@ FIELDS = ("total", "date", "company", "address")
 _FILE = "metadata.jsonl"
 _BOXES = re.compile(r"box|.*task1train.*|text\.task1.*test.*")
 _KEYS = re.compile(r"key|entities|.*task2train.*|sroie_test_gt_task_3")
-_IMAGES = re.compile(r"img|.*task1train.*|task3.*test.*|sroie_test_images_task_3")
+_IMAGES = re.compile(r"im(g|ages?)|.*task1train.*|task3.*test.*|sroie_test_images_task_3")
 _COPY = re.compile(r"(.+)\(\d+\)")
 _IMAGE_FILES = (".jpg", ".jpeg", ".png")
 
