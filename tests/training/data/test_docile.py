@@ -142,6 +142,7 @@ def test_fields_become_spans_of_words(tmp_path: Path) -> None:
     assert problems.counts == {docile.SHARED: 2}  # the name within the address
     assert labelled.document.id == NAME
     assert labelled.provider is None
+    assert labelled.document_type == "tax_invoice"
     pages = labelled.document.pages
     assert [(page.width, page.height, page.frame) for page in pages] == [
         (WIDTH, HEIGHT, 0),
