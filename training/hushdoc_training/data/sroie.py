@@ -125,20 +125,16 @@ def _folder(place: Path, name: re.Pattern[str]) -> Path | None:
 
 def _from_lines(file: Path, problems: Problems) -> Iterator[LabelledDocument | None]:
     with reading_as("receipts, one line of JSON each", str(file), error=AnnotationError):
-        entries: dict[str, tuple[str, Mapping[str, Any]]] = {}
-        for where, entry in json_lines.read(file):
-            title = entry["key"] if "key" in entry else Path(entry["file_name"]).stem
-            name = annotated_pages.name(title, where=f"key in '{where}'")
-            if name in entries:
-                raise AnnotationError(
-                    f"The receipt {short_repr(name)} of '{where}' stands in '{entries[name][0]}' "
-                    "as well; expected different names. Remove one of them."
-                )
-            entries[name] = (where, entry)
-    for name, (where, entry) in sorted(entries.items()):
+        entries = json_lines.by_name(file, _name)
+    for name, where, entry in entries:
         with reading_as("a receipt", where, error=AnnotationError):
             found = _from_line(name, where, entry, file.parent, problems)
         yield found
+
+
+def _name(entry: Mapping[str, Any], where: str) -> str:
+    title = entry["key"] if "key" in entry else Path(entry["file_name"]).stem
+    return annotated_pages.name(title, where=f"key in '{where}'")
 
 
 def _from_line(
