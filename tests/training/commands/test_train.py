@@ -87,7 +87,7 @@ def test_public_documents_have_no_label_outside_the_schema(
     assert not (tmp_path / "run").exists()
     (tmp_path / "labels.toml").write_text(f"fields = {[*invented.FIELD_LABELS]}")
     assert train(*public, "--schema", tmp_path / "labels.toml") == 0
-    assert "Read 4 documents: the labelled format." in capsys.readouterr().err
+    assert "Documents read: 4 (the labelled format)" in capsys.readouterr().err
     assert Checkpoint.load(tmp_path / "run").labels.fields == tuple(sorted(invented.FIELD_LABELS))
 
 
