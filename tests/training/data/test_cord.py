@@ -277,6 +277,11 @@ def test_malformed_annotations_are_named(
     assert "receipt_00000" in str(caught.value)
 
 
+def test_other_files_in_such_folders_are_not_taken_for_it(tmp_path: Path) -> None:
+    write(tmp_path, {"shapes": []})
+    assert not cord.recognises(tmp_path)
+
+
 def test_other_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch()
     for path in (tmp_path, tmp_path / "a.txt"):

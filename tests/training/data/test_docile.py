@@ -14,7 +14,7 @@ from mutated_files import survive
 from hushdoc.errors import AnnotationError, BoxError, EmptyDocumentError, InputError
 from hushdoc.labels import LabelledDocument, tags_from_spans
 from hushdoc.reading import page_image
-from hushdoc_training.data import annotated_pages, dataset, docile, funsd
+from hushdoc_training.data import annotated_pages, dataset, docile
 from hushdoc_training.data.corpus import Problems
 
 NAME = "516f2d61ea404b30a9192a72"
@@ -329,7 +329,6 @@ def test_other_folders_are_not_taken_for_it(tmp_path: Path) -> None:
     (tmp_path / "annotations").mkdir()
     (tmp_path / "images").mkdir()
     assert not docile.recognises(tmp_path)
-    assert funsd.recognises(tmp_path)
     with pytest.raises(AnnotationError, match="list of ids"):
         read(tmp_path)
 

@@ -156,6 +156,7 @@ def test_the_training_forms_of_the_root_are_read(tmp_path: Path) -> None:
     assert dataset.corpus_of(tmp_path) is funsd.CORPUS
     assert len(read(tmp_path)[0]) == 1
     assert not funsd.recognises(tmp_path / "training_data" / "images")
+    assert not funsd.recognises(write(tmp_path / "other", {"shapes": []}))
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:

@@ -10,15 +10,6 @@ from hushdoc.arguments import short_repr
 from hushdoc.errors import AnnotationError
 from hushdoc_training.data import annotated_pages
 
-HEAD = 64 * 1024
-"""Bytes of a file that are read to tell what it holds."""
-
-
-def head(path: Path) -> bytes:
-    """Returns the start of a file."""
-    with path.open("rb") as file:
-        return file.read(HEAD)
-
 
 def read(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yields the object of each line that is not empty, with its place for messages.

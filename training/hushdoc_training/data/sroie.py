@@ -65,7 +65,7 @@ def recognises(path: Path) -> bool:
         file = _lines_file(path)
         if file is None:
             return _folders(path) is not None
-        head = json_lines.head(file)
+        head = annotated_pages.head(file)
         return all(name in head for name in (b'"entities"', b'"words"', b'"bboxes"'))
     except (OSError, ValueError):
         return False

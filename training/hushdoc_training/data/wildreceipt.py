@@ -57,7 +57,7 @@ def recognises(path: Path) -> bool:
         file = _file(path)
         if file is None:
             return False
-        head = json_lines.head(file)
+        head = annotated_pages.head(file)
         return head.lstrip().startswith(b"{") and all(
             name in head for name in (b'"annotations"', b'"file_name"', b'"box"', b'"label"')
         )
