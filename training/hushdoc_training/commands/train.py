@@ -9,7 +9,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from hushdoc.errors import MissingExtraError
-from hushdoc_training.commands import classifier, clauses, kie_data, kie_scores, kie_settings
+from hushdoc_training.commands import (
+    classifier,
+    clauses,
+    kie_data,
+    kie_public,
+    kie_scores,
+    kie_settings,
+)
 from hushdoc_training.commands.data import SOURCE
 from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
@@ -72,7 +79,10 @@ def register(subcommands: Subcommands) -> None:
 def _data_options(parser: CommandParser) -> None:
     group = parser.add_argument_group("documents")
     group.add_argument(
-        "--data", required=True, metavar="SOURCE", help=f"{SOURCE}; see docs/data-formats.md"
+        "--data",
+        required=True,
+        metavar="SOURCE",
+        help=f"{SOURCE}; see docs/data-formats.md; with --public also a list of many, FILE.toml",
     )
     group.add_argument(
         "--documents",
@@ -102,6 +112,7 @@ def _data_options(parser: CommandParser) -> None:
         "seed of invented documents and of fresh weights, never of privacy noise",
     )
     kie_scores.add_options(parser, group)
+    kie_public.add_options(parser, group)
     parser.mark_expert("--labels", "--seed")
 
 
@@ -168,10 +179,13 @@ def run(options: argparse.Namespace) -> int:
             f"--noisy-loss is {bound}; it must be a number above 0, and needs private training"
         )
     kie_scores.check(options)
+    listed = kie_public.is_list(options)
     ledger = _ledger(options)
     plan = kie_settings.plan(options, ledger)
     if options.plan:
         return 0
+    if listed:
+        return kie_public.run(options)
 
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.data import dataset

@@ -23,6 +23,7 @@ WITHOUT_SPACES = ("ja", "zh")
 """Languages whose words no space parts, and whose words here are characters."""
 
 _NAME = re.compile(rf"({'|'.join(LANGUAGES)})\.(train|val|test)\.json")
+_HEAD = 4096
 
 
 def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:
@@ -45,7 +46,8 @@ def recognises(path: Path) -> bool:
             return bool(_training_files(path))
         if path.suffix != ".json":
             return False
-        head = annotated_pages.head(path)
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
         return _NAME.fullmatch(path.name) is not None or (
             b'"documents"' in head and b'"document"' in head
         )

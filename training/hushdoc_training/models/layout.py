@@ -79,6 +79,16 @@ class TokenClassifier(nn.Module):
         ).logits
         return logits
 
+    def hidden(
+        self, input_ids: torch.Tensor, bbox: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Returns the last layer's states, shape [batch, sequence, hidden], without images."""
+        output: Any = self.inner(
+            input_ids=input_ids, bbox=bbox, attention_mask=attention_mask, output_hidden_states=True
+        )
+        states: torch.Tensor = output.hidden_states[-1]
+        return states
+
     def save(self, folder: Path) -> None:
         """Writes model.safetensors and config.json."""
         with quiet_transformers():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch.nn import functional
 
@@ -49,7 +50,10 @@ class Window:
     stop: int
     targets: IntArray
     image: Image | None = None
+    annotated: BoolArray | None = None  # of the tags, those its data set uses; None for all
 
+
+BoolArray = npt.NDArray[np.bool_]
 
 Record = tuple[Window, ...]
 """What is clipped once: all windows of a document, or one window, as the privacy unit says."""
@@ -64,6 +68,7 @@ class TensorBatch:
     attention_mask: torch.Tensor
     targets: torch.Tensor
     pixel_values: torch.Tensor | None = None
+    annotated: torch.Tensor | None = None  # [batch, tags]
 
     def inputs(self, device: torch.device) -> list[torch.Tensor]:
         """Returns what a TokenClassifier takes, in its order, on a device."""
@@ -204,8 +209,13 @@ def collate(encoder: Encoder, parts: Sequence[Window]) -> TensorBatch:
     targets = np.full(batch["input_ids"].shape, IGNORED, dtype=np.int64)
     for row, part in enumerate(parts):
         targets[row, 1 : 1 + len(part.targets)] = part.targets
+    masks = [part.annotated for part in parts]
+    known = [mask for mask in masks if mask is not None]
+    if 0 < len(known) < len(masks):
+        raise ValueError("Windows with and without a mask of tags can't be in one batch.")
     return TensorBatch(
         targets=torch.from_numpy(targets),
+        annotated=torch.from_numpy(np.stack(known)) if known else None,
         **{name: torch.from_numpy(value) for name, value in batch.items()},
     )
 
@@ -240,10 +250,19 @@ def loss_of(
     device: torch.device,
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:
-    """Returns the mean cross-entropy over the batch's labelled tokens; 0 where there is none."""
+    """Returns the mean cross-entropy over the batch's labelled tokens; 0 where there is none.
+
+    Tags that a window's data set does not use are left out of the softmax, so that a word that it
+    does not label teaches nothing about them.
+    """
     with mixed_precision(device):
         logits = model(*batch.inputs(device))
     targets = batch.targets.to(device).flatten()
+    if batch.annotated is not None:
+        unused = ~batch.annotated.to(device)[:, None].expand_as(logits).flatten(0, 1)
+        return _masked_loss(
+            logits.float().flatten(0, 1), unused, targets, label_smoothing=label_smoothing
+        )
     total = functional.cross_entropy(
         logits.float().flatten(0, 1),
         targets,
@@ -252,6 +271,19 @@ def loss_of(
         label_smoothing=label_smoothing,
     )
     return total / (targets != IGNORED).sum().clamp(min=1)
+
+
+def _masked_loss(
+    logits: torch.Tensor, unused: torch.Tensor, targets: torch.Tensor, *, label_smoothing: float
+) -> torch.Tensor:
+    """Returns the mean cross-entropy among the tags that are used, shape [] from [tokens, tags]."""
+    labelled = targets != IGNORED
+    logs = logits[labelled].masked_fill(unused[labelled], -torch.inf).log_softmax(-1)
+    used = ~unused[labelled]
+    right = logs.gather(1, targets[labelled, None]).sum()
+    spread = (logs.masked_fill(~used, 0).sum(1) / used.sum(1)).sum()
+    total = -(1 - label_smoothing) * right - label_smoothing * spread
+    return total / labelled.sum().clamp(min=1)
 
 
 def predict(
@@ -318,13 +350,17 @@ def shuffled_windows(
     *,
     share: float,
     generator: np.random.Generator,
+    annotated: Sequence[BoolArray] | None = None,  # of each document, as `Window.annotated`
 ) -> list[Window]:
     """Returns all windows; in a share of the documents segments come in another order."""
     made = []
-    for labelled in in_order(documents, encoder.preprocessing):
+    for number, labelled in enumerate(in_order(documents, encoder.preprocessing)):
         moved = generator.random() < share
         item = shuffled_segments(labelled, generator) if moved else labelled
-        made.extend(windows_of(item, encoder, labels))
+        windows = windows_of(item, encoder, labels)
+        if annotated is not None:
+            windows = [replace(window, annotated=annotated[number]) for window in windows]
+        made.extend(windows)
     return made
 
 

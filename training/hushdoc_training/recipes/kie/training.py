@@ -32,6 +32,7 @@ from hushdoc_training.recipes.kie.audits import Audited
 from hushdoc_training.recipes.kie.identity import documents_digest, identity, images_digest
 from hushdoc_training.recipes.kie.private import private_training, unreached
 from hushdoc_training.recipes.kie.records import (
+    BoolArray,
     Window,
     collate,
     epoch_batches,
@@ -63,6 +64,7 @@ def train_plain(
     resume: bool = False,
     quiet: bool = False,
     device: torch.device | None = None,
+    annotated: Sequence[BoolArray] | None = None,  # the tags that each document's data set uses
 ) -> Outcome:
     """Trains without privacy and writes `out/checkpoint`.
 
@@ -70,7 +72,7 @@ def train_plain(
     and the claim goes on from its own, as `continued.without_privacy` makes it.
     """
     device = device or best_device()
-    _require_readable(documents, start)
+    require_readable(documents, start)
     _require_carried(start, claim)
     # Refuses what could not be certified before an hour is spent on it.
     claimed = hashlib.sha256(claim.to_json()).hexdigest()
@@ -80,12 +82,15 @@ def train_plain(
         start.labels,
         share=settings.segment_shuffling,
         generator=np.random.default_rng(settings.seed),
+        annotated=annotated,
     )
     per_epoch = math.ceil(len(windows) / settings.batch_size)
     steps = max(1, round(per_epoch * settings.epochs))
     same = identity(start, documents_digest(documents), claimed) | _images_of(documents, start)
+    if annotated is not None:
+        same["annotated"] = hashlib.sha256(np.stack(annotated).tobytes()).hexdigest()
     run = Run.open(out, {"mode": "plain", **asdict(settings), **same}, resume=resume)
-    _keep_tokenizer(run.folder, start)
+    keep_tokenizer(run.folder, start)
     torch.manual_seed(settings.seed)
     model = start.model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
@@ -102,7 +107,7 @@ def train_plain(
                 generator=np.random.default_rng((settings.seed, epoch)),
             )
             made_for = epoch
-        _set_rate(optimizer, settings.learning_rate * _warmup_decay(number, steps))
+        warm_up_and_decay(optimizer, settings.learning_rate, number, steps)
         batch = collate(start.encoder, batches[at])
         if settings.token_noise:
             batch = with_token_noise(batch, settings.token_noise)
@@ -128,7 +133,7 @@ def train_plain(
         quiet=quiet,
     )
     if not outcome.interrupted:
-        _save(run.folder / CHECKPOINT, start, claim)
+        save(run.folder / CHECKPOINT, start, claim)
         state.discard_states(run.folder)
     return outcome
 
@@ -172,8 +177,8 @@ def train_private(
     for what in scored:
         view.note(what)
     grouped = arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
-    _require_readable(documents, start)
-    _require_public(start)
+    require_readable(documents, start)
+    require_public(start)
     claimed_settings = {**described(start), **asdict(settings)}
     declared = Declared(
         name=name,
@@ -229,7 +234,7 @@ def train_private(
         view=view,
     ) as training:
         run = open_run()
-        _keep_tokenizer(out, start)
+        keep_tokenizer(out, start)
         report = run.report(
             title=f"{start.name}: epsilon {plan.epsilon:g}, delta {plan.delta:g}, "
             f"unit {plan.privacy_unit}",
@@ -255,7 +260,7 @@ def train_private(
             assumes=details.assumes,
         )
         claim = claim if found is None else found.added_to(claim)
-        run.finish(lambda folder: _save(folder, start, claim))
+        run.finish(lambda folder: save(folder, start, claim))
     return Outcome(charged=training.charged, interrupted=not finished)
 
 
@@ -346,7 +351,8 @@ def best_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _keep_tokenizer(folder: Path, start: Start) -> None:
+def keep_tokenizer(folder: Path, start: Start) -> None:
+    """Keeps the start's tokenizer in the run folder, unless it is there."""
     if not (folder / TOKENIZER).is_file():
         atomic_files.write_file(folder / TOKENIZER, start.tokenizer_json.encode("utf-8"))
 
@@ -358,7 +364,8 @@ def _decay(
         _set_rate(optimizer, settings.learning_rate * (1 - (number - 1) / steps))
 
 
-def _save(folder: Path, start: Start, claim: Claim) -> None:
+def save(folder: Path, start: Start, claim: Claim) -> None:
+    """Writes the start's model, as it is now, as a checkpoint."""
     checkpoint.save(
         folder,
         architecture=start.model.architecture,
@@ -375,7 +382,7 @@ def _images_of(documents: Sequence[LabelledDocument], start: Start) -> dict[str,
     return {} if start.preprocessing.image is None else {"images": images_digest(documents)}
 
 
-def _require_readable(documents: Sequence[LabelledDocument], start: Start) -> None:
+def require_readable(documents: Sequence[LabelledDocument], start: Start) -> None:
     """Raises unless all can be read, so that no step is charged before one can't."""
     if not documents:
         raise EmptyDocumentError(
@@ -390,7 +397,7 @@ def _require_readable(documents: Sequence[LabelledDocument], start: Start) -> No
                     pixels_of_page(labelled.document, number, start.preprocessing.image)
 
 
-def _require_public(start: Start) -> None:
+def require_public(start: Start) -> None:
     """Raises if the start's claim would be lost, whatever it says of its documents."""
     if start.claim is not None and start.claim.protected_data:
         raise PrivacyError(
@@ -402,7 +409,7 @@ def _require_public(start: Start) -> None:
 def _require_carried(start: Start, claim: Claim) -> None:
     """Raises unless a claim without privacy says all that the start's claim says."""
     if not continued.carries(claim, start.claim):
-        _require_public(start)
+        require_public(start)
 
 
 def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
@@ -410,8 +417,13 @@ def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
         group["lr"] = rate
 
 
-def _warmup_decay(number: int, steps: int) -> float:
+def warm_up_and_decay(
+    optimizer: torch.optim.Optimizer, peak: float, number: int, steps: int
+) -> None:
+    """Sets the learning rate of a step: 6 % of all steps upwards, the rest downwards to zero."""
     warmup = max(1, round(0.06 * steps))
     if number <= warmup:
-        return number / warmup
-    return max(0.0, (steps - number + 1) / max(1, steps - warmup))
+        share = number / warmup
+    else:
+        share = max(0.0, (steps - number + 1) / max(1, steps - warmup))
+    _set_rate(optimizer, peak * share)
