@@ -22,7 +22,7 @@ def test_invented_pages_become_a_file_with_images(
     out = tmp_path / "out.jsonl"
     assert data("convert", "invented:receipt", out, "--documents", 2, "--images") == 0
     said = capsys.readouterr()
-    assert said.out.startswith("2 documents, 2 pages (2 with an image)")
+    assert said.out.startswith("documents 2, pages 2 (2 with an image)")
     assert said.err == ""
     config = invented.InventedConfig(document_types=("receipt",))
     for index, found in enumerate(labelled_files.read(out)):
@@ -45,8 +45,8 @@ def test_what_a_file_holds_is_shown_and_drawn(
     said = capsys.readouterr()
     found = list(labelled_files.read(tmp_path / "a.jsonl"))
     words = sum(item.document.num_words for item in found)
-    assert f"12 documents, 12 pages (0 with an image), {words} words" in said.out
-    assert f"{len({item.provider for item in found})} providers of 12 documents" in said.out
+    assert f"documents 12, pages 12 (0 with an image), words {words}:" in said.out
+    assert f"providers {len({item.provider for item in found})}, of 12 documents" in said.out
     totals = [span for item in found for span in item.spans if span.label == "total"]
     (line,) = [line for line in said.out.splitlines() if line.startswith("total ")]
     assert line.split()[1] == str(len(totals))

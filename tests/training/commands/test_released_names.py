@@ -100,6 +100,19 @@ def test_a_document_with_another_label_changes_nothing_that_a_form_model_release
     assert not is_refused(build, key, found[0][3])
 
 
+def test_a_label_outside_the_schema_neither_stops_training_nor_is_released(
+    forms: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = (forms / "public" / "checkpoint" / "labels.json").read_bytes()
+    (tmp_path / "labels.json").write_bytes(known)
+    settings = ("--start", forms / "public", "--quiet", *FORMS)
+    chosen = ("--schema", tmp_path / "labels.json")
+    assert train("kie", forms / "with", tmp_path / "run", *settings, *chosen) == 0
+    said = capsys.readouterr().err
+    assert f"Spans with labels that the schema lacks, outside of all fields: 1 (['{SECRET}" in said
+    assert SECRET not in repr(forms_shape(tmp_path / "run"))
+
+
 def test_a_document_with_another_class_changes_nothing_that_a_table_releases(
     mail: Path, tmp_path: Path, build: ModuleType, key: Any
 ) -> None:

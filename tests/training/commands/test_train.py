@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hushdoc import labelled_files
 from hushdoc.__main__ import main
 from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
@@ -70,6 +71,24 @@ def test_data_that_are_not_there_are_exit_code_3(
     monkeypatch.chdir(tmp_path)
     assert train("--data", data, "--out", tmp_path / "run") == 3
     assert says in capsys.readouterr().err
+
+
+def test_public_documents_have_no_label_outside_the_schema(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = invented.InventedConfig(document_types=("receipt",))
+    labelled_files.write(tmp_path / "own.jsonl", invented.documents(seed=1, count=4, config=config))
+    public = ["--data", tmp_path / "own.jsonl", "--public", "--start", "small"]
+    public += ["--max-tokens", "64", "--out", tmp_path / "run"]
+    (tmp_path / "labels.toml").write_text('fields = ["total"]')
+    assert train(*public, "--schema", tmp_path / "labels.toml") == 3
+    assert "own.jsonl" not in (said := capsys.readouterr().err)
+    assert "which are not in the schema: ['total']" in said
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "labels.toml").write_text(f"fields = {[*invented.FIELD_LABELS]}")
+    assert train(*public, "--schema", tmp_path / "labels.toml") == 0
+    assert "Documents read: 4 (the labelled format)" in capsys.readouterr().err
+    assert Checkpoint.load(tmp_path / "run").labels.fields == tuple(sorted(invented.FIELD_LABELS))
 
 
 def test_the_certificate_will_say_what_was_public_and_what_not(tmp_path: Path) -> None:

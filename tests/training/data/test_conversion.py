@@ -37,8 +37,9 @@ def test_images_below_the_file_are_named_and_others_counted(tmp_path: Path) -> N
     assert (summary.documents, summary.images, problems.lines()) == (3, 3, [])
 
     (tmp_path / "elsewhere").mkdir()
-    convert(iter(documents), tmp_path / "elsewhere" / "out.jsonl.gz", problems, images=False)
-    assert "3 x page whose image is outside" in problems.lines()[0]
+    out = tmp_path / "elsewhere" / "out.jsonl.gz"
+    assert convert(iter(documents), out, problems, images=False).images == 0
+    assert "3 x page whose image is not in" in problems.lines()[0]
     for found in labelled_files.read(tmp_path / "elsewhere" / "out.jsonl.gz"):
         assert found.document.pages[0].image is None
 

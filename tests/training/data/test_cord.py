@@ -20,7 +20,7 @@ from hushdoc.errors import (
     MissingExtraError,
 )
 from hushdoc.labels import LabelledDocument, tags_from_spans
-from hushdoc_training.data import annotated_pages, cord
+from hushdoc_training.data import annotated_pages, cord, dataset
 from hushdoc_training.data.corpus import Problems
 
 SIZE = (120, 160)
@@ -92,7 +92,7 @@ def values(labelled: LabelledDocument) -> list[tuple[str, str]]:
 
 
 def test_lines_become_fields_and_keys_stay_outside(tmp_path: Path) -> None:
-    assert cord.recognises(write(tmp_path, receipt()))
+    assert dataset.corpus_of(write(tmp_path, receipt())) is cord.CORPUS
     (labelled,), problems = read(tmp_path)
     assert values(labelled) == [
         ("menu.cnt", "2"),
@@ -120,7 +120,7 @@ def test_the_schema_is_that_of_the_paper() -> None:
 def test_the_training_split_of_the_root_is_read_and_others_by_their_folder(tmp_path: Path) -> None:
     for split, number in (("train", 2), ("dev", 1), ("test", 3)):
         write(tmp_path / split, *[receipt()] * number, end=".jpg")
-    assert cord.recognises(tmp_path)
+    assert dataset.corpus_of(tmp_path) is cord.CORPUS
     for folder, number in ((tmp_path, 2), (tmp_path / "train", 2), (tmp_path / "test", 3)):
         found, _ = read(folder)
         assert [item.document.id for item in found] == [f"receipt_{n:05d}" for n in range(number)]
@@ -277,6 +277,11 @@ def test_malformed_annotations_are_named(
     assert "receipt_00000" in str(caught.value)
 
 
+def test_other_files_in_such_folders_are_not_taken_for_it(tmp_path: Path) -> None:
+    write(tmp_path, {"shapes": []})
+    assert not cord.recognises(tmp_path)
+
+
 def test_other_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch()
     for path in (tmp_path, tmp_path / "a.txt"):
@@ -289,7 +294,7 @@ def test_a_parquet_file_needs_pyarrow(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     path = tmp_path / "train-00000-of-00001.parquet"
     path.write_bytes(b"PAR1")
-    assert cord.recognises(path)
+    assert dataset.corpus_of(path) is cord.CORPUS
     with pytest.raises(MissingExtraError, match=r"hushdoc\[parquet\]"):
         read(path)
 
@@ -314,7 +319,7 @@ def test_parquet_files_hold_the_same(tmp_path: Path) -> None:
     name = tmp_path / "data" / "train-00000-of-00001-b4aaeceff1d90ecb.parquet"
     write_parquet(name, [row(tmp_path)] * 2)
     write_parquet(tmp_path / "data" / "test-00000-of-00001.parquet", [row(tmp_path)] * 3)
-    assert cord.recognises(tmp_path)
+    assert dataset.corpus_of(tmp_path) is dataset.corpus_of(name) is cord.CORPUS
     found, problems = read(tmp_path)
     assert [item.document.id for item in found] == [f"{name.stem}-{n:05d}" for n in range(2)]
     (plain,), _ = read(write(tmp_path / "plain", receipt()))

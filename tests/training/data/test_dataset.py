@@ -91,7 +91,7 @@ def test_a_labelled_file_is_read_whatever_its_name(tmp_path: Path) -> None:
         assert found == invented.document(
             seed=4, index=0, config=invented.InventedConfig(document_types=("receipt",))
         )
-        assert told == ["Read 1 documents: the labelled format."]
+        assert told == ["Documents read: 1 (the labelled format)"]
 
 
 def test_a_folder_has_one_file_of_lines_or_many_of_one(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from mutated_files import survive
 from hushdoc.errors import AnnotationError, BoxError, EmptyDocumentError, InputError
 from hushdoc.labels import LabelledDocument, tags_from_spans
 from hushdoc.reading import page_image
-from hushdoc_training.data import annotated_pages, docile, funsd
+from hushdoc_training.data import annotated_pages, dataset, docile
 from hushdoc_training.data.corpus import Problems
 
 NAME = "516f2d61ea404b30a9192a72"
@@ -131,7 +131,7 @@ def values(labelled: LabelledDocument) -> list[tuple[int, str, str]]:
 
 
 def test_fields_become_spans_of_words(tmp_path: Path) -> None:
-    assert docile.recognises(write(tmp_path))
+    assert dataset.corpus_of(write(tmp_path)) is docile.CORPUS
     (labelled,), problems = read(tmp_path)
     assert values(labelled) == [
         (0, "vendor_name", "Ocean Stores"),
@@ -142,6 +142,7 @@ def test_fields_become_spans_of_words(tmp_path: Path) -> None:
     assert problems.counts == {docile.SHARED: 2}  # the name within the address
     assert labelled.document.id == NAME
     assert labelled.provider is None
+    assert labelled.document_type == "tax_invoice"
     pages = labelled.document.pages
     assert [(page.width, page.height, page.frame) for page in pages] == [
         (WIDTH, HEIGHT, 0),
@@ -274,7 +275,7 @@ def test_a_split_is_named_by_its_list(tmp_path: Path) -> None:
         read(tmp_path)
     write(tmp_path, ("d",), listing="train.json")
     assert [item.document.id for item in read(tmp_path)[0]] == ["d"]
-    assert docile.recognises(tmp_path / "val.json")
+    assert dataset.corpus_of(tmp_path / "val.json") is docile.CORPUS
     assert [item.document.id for item in read(tmp_path / "val.json")[0]] == ["a", "b"]
 
 
@@ -328,7 +329,6 @@ def test_other_folders_are_not_taken_for_it(tmp_path: Path) -> None:
     (tmp_path / "annotations").mkdir()
     (tmp_path / "images").mkdir()
     assert not docile.recognises(tmp_path)
-    assert funsd.recognises(tmp_path)
     with pytest.raises(AnnotationError, match="list of ids"):
         read(tmp_path)
 

@@ -17,7 +17,7 @@ from hushdoc.errors import (
     HushdocError,
 )
 from hushdoc.labels import LabelledDocument, tags_from_spans
-from hushdoc_training.data import annotated_pages, form_entities, funsd
+from hushdoc_training.data import annotated_pages, dataset, form_entities, funsd
 from hushdoc_training.data.corpus import Problems
 
 Edit = Callable[[dict[str, Any]], Any]
@@ -153,9 +153,10 @@ def test_forms_without_words_are_left_out(tmp_path: Path) -> None:
 def test_the_training_forms_of_the_root_are_read(tmp_path: Path) -> None:
     write(tmp_path / "training_data", form())
     write(tmp_path / "testing_data", {"form": []})
-    assert funsd.recognises(tmp_path)
+    assert dataset.corpus_of(tmp_path) is funsd.CORPUS
     assert len(read(tmp_path)[0]) == 1
     assert not funsd.recognises(tmp_path / "training_data" / "images")
+    assert not funsd.recognises(write(tmp_path / "other", {"shapes": []}))
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:

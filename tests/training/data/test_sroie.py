@@ -251,6 +251,19 @@ def test_values_that_do_not_stand_there_are_counted(tmp_path: Path) -> None:
     assert problems.examples["value of date that stands in no line"] == ["X1"]
 
 
+def test_fields_of_ones_own_are_looked_for_too(tmp_path: Path) -> None:
+    fields, problems = receipt(
+        tmp_path,
+        [([10, 10, 300, 30], "ORDER 4711-B, TABLE 7"), ([10, 40, 300, 60], "TOTAL 9.00")],
+        order="4711-b",
+        table="7",
+        total="9.00",
+    )
+    assert fields == {"order": ["4711-B,"], "total": ["9.00"]}
+    assert problems.counts["label that is none of the corpus's own, kept"] == 2
+    assert problems.counts["value of table that is too short to be looked for"] == 1
+
+
 def test_a_word_belongs_to_one_value(tmp_path: Path) -> None:
     fields, problems = receipt(
         tmp_path,
@@ -315,6 +328,18 @@ def test_transcripts_that_are_not_utf8_are_read(tmp_path: Path) -> None:
     assert problems.counts["file that is not UTF-8, read as ISO 8859-1"] == 1
 
 
+def test_lines_without_a_size_or_a_key_take_them_from_the_image(tmp_path: Path) -> None:
+    item = entry()
+    path = write_lines(tmp_path / "set", item)
+    del item["image_size"], item["key"]
+    (path / "metadata.jsonl").write_text(json.dumps(item))
+    problems = Problems()
+    (found,) = sroie.read(path, problems)
+    page = found.document.pages[0]
+    assert (found.document.id, page.width, page.height) == ("X1", 200, 300)
+    assert problems.counts["box that reaches past its page, cut at the edge"] > 0
+
+
 def test_an_image_that_is_missing(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "lines", entry())
     (path / "images" / "X1.jpg").unlink()
@@ -335,7 +360,7 @@ HOSTILE: dict[str, tuple[dict[str, Any], type[HushdocError], str]] = {
     "three numbers": ({"bboxes": [[1, 2, 3]] * len(LINES)}, AnnotationError, "malformed"),
     "NaN": ({"bboxes": [[1, 2, 3, float("nan")]] * len(LINES)}, BoxError, "finite"),
     "no size": ({"image_size": {"width": 0, "height": 5}}, AnnotationError, "0 x 5"),
-    "other field": ({"entities": {"tip": "1"}}, AnnotationError, "'tip'"),
+    "a nameless field": ({"entities": {"": "1"}}, AnnotationError, "field's name"),
     "a value a number": ({"entities": {"total": 5}}, AnnotationError, "int"),
     "entities a list": ({"entities": []}, AnnotationError, "list"),
     "image elsewhere": ({"file_name": "../secret.jpg"}, InputError, "folder"),
@@ -377,8 +402,9 @@ def test_one_word_and_very_many(tmp_path: Path) -> None:
     one = entry("X1", words=["5.00"], bboxes=[[1, 1, 9, 9]])
     many = entry(
         "X2",
-        words=["a b c d e"] * 10_000,
-        bboxes=[[0, n % 600, 100, n % 600] for n in range(10_000)],
+        words=["5.00 b c d e"] * 10_000,
+        bboxes=[[0, n % 600, 100, n % 600 + 1 / (n + 1)] for n in range(10_000)],
+        entities={"total": "5.00", "company": "no company of these 10,000 lines"},
     )
     found = list(sroie.read(write_lines(tmp_path / "set", one, many), Problems()))
     assert [item.document.num_words for item in found] == [1, 50_000]

@@ -13,7 +13,7 @@ from PIL import Image
 
 from hushdoc.errors import AnnotationError, EmptyDocumentError, InputError
 from hushdoc.labels import LabelledDocument, tags_from_spans
-from hushdoc_training.data import annotated_pages, form_entities, xfund
+from hushdoc_training.data import annotated_pages, dataset, form_entities, xfund
 from hushdoc_training.data.corpus import Problems
 
 KEYS = {
@@ -70,7 +70,7 @@ def read(path: Path) -> tuple[list[LabelledDocument], Problems]:
 @pytest.mark.parametrize("language", xfund.LANGUAGES)
 def test_every_language_is_read(language: str, tmp_path: Path) -> None:
     path = write(tmp_path, language)
-    assert xfund.recognises(path)
+    assert dataset.corpus_of(path) is xfund.CORPUS
     found, _ = read(path)
     assert [item.document.id for item in found] == [f"{language}_train_{n}" for n in (0, 1, 10)]
     page = found[0].document.pages[0]
@@ -108,7 +108,7 @@ def test_a_folder_gives_the_training_files_of_all_languages(tmp_path: Path) -> N
     assert not xfund.recognises(tmp_path)
     for language, split in (("zh", "train"), ("de", "train"), ("de", "val")):
         write(tmp_path, language, split)
-    assert xfund.recognises(tmp_path)
+    assert dataset.corpus_of(tmp_path) is xfund.CORPUS
     found, problems = read(tmp_path)
     assert [item.document.id[:8] for item in found] == ["de_train"] * 3 + ["zh_train"] * 3
     assert problems.counts == {annotated_pages.NO_IMAGE: 6, form_entities.EMPTY: 6}

@@ -86,8 +86,8 @@ def _count_others(documents: Sequence[LabelledDocument], declared: Sequence[str]
     others = [span.label for item in documents for span in item.spans if span.label not in names]
     if others:
         print(
-            f"{len(others)} spans have labels that the schema lacks, and count as outside of all "
-            f"fields: {short_repr(sorted(set(others)), 200)}.",
+            "Spans with labels that the schema lacks, outside of all fields: "
+            f"{len(others)} ({short_repr(sorted(set(others)), 200)})",
             file=sys.stderr,
         )
 

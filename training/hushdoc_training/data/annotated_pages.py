@@ -35,7 +35,16 @@ OTHER_IMAGE = "image of another size than its boxes are of, not used"
 NO_IMAGE = "page whose image is missing"
 OTHER_LABEL = "label that is none of the corpus's own, kept"
 
+HEAD = 64 * 1024
+"""Bytes of a file that are read to tell what it holds."""
+
 _UNSEEN = ("Cc", "Cs")
+
+
+def head(path: Path) -> bytes:
+    """Returns the start of a file."""
+    with path.open("rb") as file:
+        return file.read(HEAD)
 
 
 def load(path: Path) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from hushdoc_training.data.summary import Summary
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".pdf")
 _MAGIC = ((b"\x89PNG", ".png"), (b"\xff\xd8", ".jpg"), (b"%PDF", ".pdf"), (b"II*\0", ".tif"))
+
+_OUTSIDE = "page whose image is not in the file's folder, left out (--images copies it)"
 
 
 def convert(
@@ -57,19 +59,19 @@ def images_folder(out: Path) -> Path:
 def _reachable(
     documents: Iterable[LabelledDocument], out: Path, problems: Problems
 ) -> Generator[LabelledDocument, None, None]:
-    """Counts images that a file can't name, because they are not in its folder or below."""
+    """Takes away and counts images that are not in a file's folder or below: it can't name them."""
     home = out.parent.resolve()
     for labelled in documents:
+        pages = []
         for page in labelled.document.pages:
-            if page.image is not None and not (
-                isinstance(page.image, Path) and page.image.resolve().is_relative_to(home)
+            image = page.image
+            if image is not None and not (
+                isinstance(image, Path) and image.resolve().is_relative_to(home)
             ):
-                problems.add(
-                    "page whose image is outside of the file's folder, left out (--images copies "
-                    "it)",
-                    labelled.document.id,
-                )
-        yield labelled
+                problems.add(_OUTSIDE, labelled.document.id)
+                image = None
+            pages.append(replace(page, image=image))
+        yield _with_pages(labelled, pages)
 
 
 def _copied(
@@ -102,9 +104,12 @@ def _copied(
                         name = None
                     count += name is not None
                 pages.append(replace(page, image=None if name is None else folder / name))
-            document = replace(labelled.document, pages=tuple(pages))
-            yield replace(labelled, document=document)
+            yield _with_pages(labelled, pages)
     undo.callback(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _with_pages(labelled: LabelledDocument, pages: Sequence[Page]) -> LabelledDocument:
+    return replace(labelled, document=replace(labelled.document, pages=tuple(pages)))
 
 
 def _suffix(image: Path | bytes) -> str:

@@ -92,11 +92,12 @@ def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:
 
 
 def recognises(path: Path) -> bool:
-    """Returns whether a path holds json/ beside image/, or is a parquet file, or holds some."""
+    """Returns whether a path holds receipts in json/, or is a parquet file, or holds some."""
     try:
-        files = _annotations(path)
-        return bool(files) and (
-            files[0].suffix == PARQUET or (files[0].parent.parent / "image").is_dir()
+        files = _annotations(path)[:1]
+        return any(
+            file.suffix == PARQUET or b'"valid_line"' in annotated_pages.head(file)
+            for file in files
         )
     except (OSError, ValueError):
         return False

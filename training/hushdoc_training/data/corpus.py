@@ -30,8 +30,8 @@ class Problems:
     def lines(self) -> list[str]:
         """Returns a line for people for each kind, the most frequent first."""
         return [
-            f"{count} x {kind}: {', '.join(self.examples[kind])}"
-            f"{' ...' if count > len(self.examples[kind]) else ''}"
+            f"{count} x {kind}: {'; '.join(self.examples[kind])}"
+            f"{'; ...' if count > len(self.examples[kind]) else ''}"
             for kind, count in self.counts.most_common()
         ]
 

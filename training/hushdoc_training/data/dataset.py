@@ -95,7 +95,7 @@ def read(
         return _counted(stream(source, problems), count, seen)
     title = corpus_of(Path(source.location)).title
     found = list(known(stream(source, problems), schema))
-    report(f"Read {len(found)} documents: {title}.")
+    report(f"Documents read: {len(found)} ({title})")
     for line in problems.lines():
         report(line)
     return found

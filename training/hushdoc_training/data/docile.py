@@ -141,9 +141,13 @@ def _document(folder: Path, identity: str, problems: Problems) -> LabelledDocume
                 f"'{annotation}' has no 'field_extractions': the labels of this split are not "
                 "published. Read the list train.json or val.json."
             )
+        metadata = data["metadata"]
         sizes = annotated_pages.required(
-            data["metadata"]["page_sizes_at_200dpi"], list, what="'page_sizes_at_200dpi'"
+            metadata["page_sizes_at_200dpi"], list, what="'page_sizes_at_200dpi'"
         )
+        kind = metadata.get("document_type")
+        if kind is not None:
+            kind = annotated_pages.name(kind, where=f"document_type of '{identity}'")
         fields = annotated_pages.required(
             data["field_extractions"], list, what="'field_extractions'"
         )
@@ -165,7 +169,7 @@ def _document(folder: Path, identity: str, problems: Problems) -> LabelledDocume
     document = annotated_pages.document(identity, pages, where=identity, problems=problems)
     if document is None:
         return None
-    return LabelledDocument(document=document, spans=spans, document_type="invoice")
+    return LabelledDocument(document=document, spans=spans, document_type=kind)
 
 
 def _page(

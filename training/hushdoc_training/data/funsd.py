@@ -38,9 +38,13 @@ def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:
 
 
 def recognises(path: Path) -> bool:
-    """Returns whether a path is a folder of annotations beside images."""
-    folder = _folder(path)
-    return folder is not None and (folder / "images").is_dir()
+    """Returns whether a path holds a folder of annotations, and the first of them a form."""
+    try:
+        folder = _folder(path)
+        names = [] if folder is None else sorted((folder / "annotations").glob("*.json"))[:1]
+        return any(b'"form"' in annotated_pages.head(name) for name in names)
+    except (OSError, ValueError):
+        return False
 
 
 def _folder(path: Path) -> Path | None:

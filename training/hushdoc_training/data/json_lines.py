@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hushdoc.arguments import short_repr
 from hushdoc.errors import AnnotationError
 from hushdoc_training.data import annotated_pages
-
-HEAD = 64 * 1024
-"""Bytes of a file that are read to tell what it holds."""
-
-
-def head(path: Path) -> bytes:
-    """Returns the start of a file."""
-    with path.open("rb") as file:
-        return file.read(HEAD)
 
 
 def read(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -43,3 +35,27 @@ def read(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             f"'{path}' is empty; expected one JSON object a line. Restore the file from the data "
             "set."
         )
+
+
+def by_name(
+    path: Path, name_of: Callable[[Mapping[str, Any], str], str]
+) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """Returns name, place and object of every line, sorted by name.
+
+    Args:
+        path: The file.
+        name_of: Returns the name of an object; it is given its place for messages.
+
+    Raises:
+        AnnotationError: As by `read`, or two objects have one name.
+    """
+    found: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    for where, entry in read(path):
+        name = name_of(entry, where)
+        if name in found:
+            raise AnnotationError(
+                f"The receipt {short_repr(name)} of '{where}' stands in '{found[name][0]}' as "
+                "well; expected different names. Remove one of them."
+            )
+        found[name] = (where, entry)
+    return [(name, *found[name]) for name in sorted(found)]

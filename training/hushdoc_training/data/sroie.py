@@ -11,7 +11,8 @@ the lines, and where it stands is a decision of this reader:
 - A total is labelled on lines that say it is one: "total", but no subtotal and no total of tax,
   items or savings; where there is none on those that say what is due, and else where the amount
   stands last. So an article at the same price is no total, nor is the cash that was given.
-- A word that two values claim goes to the first of total, date, company and address.
+- A value of any other name, in data of one's own, is labelled wherever it stands.
+- A word that two values claim goes to the first of total, date, company, address and others.
 
 The value of each field, as the competition compares it, is kept as the answer to a question, be it
 found in the lines or not. The provider is the company in lower-case letters and digits.
@@ -38,10 +39,13 @@ from hushdoc_training.data.values import Characters, comparable
 FIELDS = ("total", "date", "company", "address")
 """In the order in which they claim words."""
 
+MIN_OWN = 3
+"""Letters and digits of a value of another field that is looked for: less stands anywhere."""
+
 _FILE = "metadata.jsonl"
 _BOXES = re.compile(r"box|.*task1train.*|text\.task1.*test.*")
 _KEYS = re.compile(r"key|entities|.*task2train.*|sroie_test_gt_task_3")
-_IMAGES = re.compile(r"img|.*task1train.*|task3.*test.*|sroie_test_images_task_3")
+_IMAGES = re.compile(r"im(g|ages?)|.*task1train.*|task3.*test.*|sroie_test_images_task_3")
 _COPY = re.compile(r"(.+)\(\d+\)")
 _IMAGE_FILES = (".jpg", ".jpeg", ".png")
 
@@ -61,7 +65,7 @@ def recognises(path: Path) -> bool:
         file = _lines_file(path)
         if file is None:
             return _folders(path) is not None
-        head = json_lines.head(file)
+        head = annotated_pages.head(file)
         return all(name in head for name in (b'"entities"', b'"words"', b'"bboxes"'))
     except (OSError, ValueError):
         return False
@@ -121,20 +125,16 @@ def _folder(place: Path, name: re.Pattern[str]) -> Path | None:
 
 def _from_lines(file: Path, problems: Problems) -> Iterator[LabelledDocument | None]:
     with reading_as("receipts, one line of JSON each", str(file), error=AnnotationError):
-        entries: dict[str, tuple[str, Mapping[str, Any]]] = {}
-        for where, entry in json_lines.read(file):
-            title = entry["key"] if "key" in entry else Path(entry["file_name"]).stem
-            name = annotated_pages.name(title, where=f"key in '{where}'")
-            if name in entries:
-                raise AnnotationError(
-                    f"The receipt {short_repr(name)} of '{where}' stands in '{entries[name][0]}' "
-                    "as well; expected different names. Remove one of them."
-                )
-            entries[name] = (where, entry)
-    for name, (where, entry) in sorted(entries.items()):
+        entries = json_lines.by_name(file, _name)
+    for name, where, entry in entries:
         with reading_as("a receipt", where, error=AnnotationError):
             found = _from_line(name, where, entry, file.parent, problems)
         yield found
+
+
+def _name(entry: Mapping[str, Any], where: str) -> str:
+    title = entry["key"] if "key" in entry else Path(entry["file_name"]).stem
+    return annotated_pages.name(title, where=f"key in '{where}'")
 
 
 def _from_line(
@@ -248,10 +248,12 @@ def _labelled(
     spans: list[Span] = []
     questions = []
     taken: set[int] = set()
-    for field in FIELDS:
+    for field in (*FIELDS, *sorted(values.keys() - set(FIELDS))):
         if field not in values:
             problems.add(f"receipt without {field}", name)
             continue
+        if field not in FIELDS:
+            problems.add(annotated_pages.OTHER_LABEL, f"{name}: {field}")
         places = _places(field, values[field], page, name, problems)
         claimed = {index for place in places for index in place}
         if claimed & taken:
@@ -279,10 +281,11 @@ def _values(entities: object, where: str) -> dict[str, str]:
     """Returns the values of a receipt's fields that are not empty."""
     values = annotated_pages.required(entities, dict, what="'entities'")
     for field, value in values.items():
-        if field not in FIELDS or not isinstance(value, str):
+        annotated_pages.name(field, where=f"field's name in '{where}'")
+        if not isinstance(value, str):
             raise AnnotationError(
-                f"'{where}' gives {short_repr(field)} as {type(value).__name__}; expected strings "
-                f"for {', '.join(sorted(FIELDS))}. Correct the annotation."
+                f"'{where}' gives {short_repr(field)} as {type(value).__name__}; expected a "
+                "string. Correct the annotation."
             )
     return {field: value.strip() for field, value in values.items() if value.strip()}
 
@@ -294,6 +297,9 @@ def _places(field: str, value: str, page: Page, name: str, problems: Problems) -
         if not places:
             problems.add("value of total that stands in no line", name)
         return places
+    if field not in FIELDS and len(comparable(value)) < MIN_OWN:
+        problems.add(f"value of {field} that is too short to be looked for", name)
+        return []
     characters = Characters([word.text for word in page.words])
     found = characters.places(value)
     best = [place for place in found if place.whole] or [place for place in found if place.apart]

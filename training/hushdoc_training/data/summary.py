@@ -47,14 +47,13 @@ class Summary:
         """Yields lines for people; values of documents stand in them."""
         words = sorted(self.words) or [0]
         yield (
-            f"{self.documents} documents, {self.pages} pages ({self.images} with an image), "
-            f"{sum(words)} words: {words[0]} to {words[-1]} a document, median "
-            f"{words[len(words) // 2]}"
+            f"documents {self.documents}, pages {self.pages} ({self.images} with an image), words "
+            f"{sum(words)}: {words[0]} to {words[-1]} a document, median {words[len(words) // 2]}"
         )
         if self.providers:
             name, most = self.providers.most_common(1)[0]
             yield (
-                f"{len(self.providers)} providers of {sum(self.providers.values())} documents; "
+                f"providers {len(self.providers)}, of {sum(self.providers.values())} documents; "
                 f"most are of {printable(name, 60)}: {most}"
             )
         if self.types:
@@ -63,7 +62,7 @@ class Summary:
             )
             yield f"types: {found}"
         if self.questions:
-            yield f"{self.questions} questions"
+            yield f"questions {self.questions}"
         if not self.spans:
             yield "no labels"
             return

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from hushdoc.document.page import Page, Word
+import numpy as np
+
+from hushdoc.document.page import Box, Page, Word
 from hushdoc_training.data.values import Characters
 
 _AMOUNT = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
@@ -27,7 +29,8 @@ def places(value: str, page: Page) -> list[range]:
     on the page. The same amount in any other place is an article, tax or cash.
     """
     found = _standing(value, [word.text for word in page.words])
-    ranks = [_rank(_row(page.words, place)) for place in found]
+    rows = _Rows(page.words)
+    ranks = [_rank(rows.of(page.words[place[0]].box)) for place in found]
     best = max(ranks, default=0)
     if not best:
         return found[-1:]
@@ -50,11 +53,23 @@ def _amounts(text: str) -> Iterator[Decimal]:
         yield Decimal(match[0].replace(",", ""))
 
 
-def _row(words: Sequence[Word], place: range) -> str:
-    """Returns the text of what stands level with a place, in lower case."""
-    box = words[place[0]].box
-    middle = (box.y0 + box.y1) / 2
-    return " ".join(word.text for word in words if word.box.y0 <= middle <= word.box.y1).lower()
+class _Rows:
+    """What stands side by side on a page."""
+
+    def __init__(self, words: Sequence[Word]) -> None:
+        self._texts = [word.text.lower() for word in words]
+        self._tops = np.array([word.box.y0 for word in words])
+        self._bottoms = np.array([word.box.y1 for word in words])
+        self._rows: dict[tuple[float, float], str] = {}
+
+    def of(self, box: Box) -> str:
+        """Returns the text of all words that stand level with a box, in lower case."""
+        place = box.y0, box.y1
+        if place not in self._rows:
+            middle = (box.y0 + box.y1) / 2
+            (level,) = np.nonzero((self._tops <= middle) & (middle <= self._bottoms))
+            self._rows[place] = " ".join(self._texts[index] for index in level)
+        return self._rows[place]
 
 
 def _rank(row: str) -> int:

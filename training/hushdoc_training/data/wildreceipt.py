@@ -57,7 +57,7 @@ def recognises(path: Path) -> bool:
         file = _file(path)
         if file is None:
             return False
-        head = json_lines.head(file)
+        head = annotated_pages.head(file)
         return head.lstrip().startswith(b"{") and all(
             name in head for name in (b'"annotations"', b'"file_name"', b'"box"', b'"label"')
         )
@@ -95,16 +95,8 @@ def _file(path: Path) -> Path | None:
 def _documents(file: Path, problems: Problems) -> Iterator[LabelledDocument | None]:
     with reading_as("receipts, one line of JSON each", str(file), error=AnnotationError):
         _require_classes(file.parent / _CLASS_LIST)
-        entries: dict[str, tuple[str, Mapping[str, Any]]] = {}
-        for where, entry in json_lines.read(file):
-            name = _name(entry["file_name"], where)
-            if name in entries:
-                raise AnnotationError(
-                    f"The receipt {short_repr(name)} of '{where}' stands in '{entries[name][0]}' "
-                    "as well; expected different names. Remove one of them."
-                )
-            entries[name] = (where, entry)
-    for name, (where, entry) in sorted(entries.items()):
+        entries = json_lines.by_name(file, _name)
+    for name, where, entry in entries:
         with reading_as("a receipt", where, error=AnnotationError):
             found = _document(name, where, entry, file.parent, problems)
         yield found
@@ -124,9 +116,9 @@ def _require_classes(path: Path) -> None:
         )
 
 
-def _name(file_name: object, where: str) -> str:
+def _name(entry: Mapping[str, Any], where: str) -> str:
     """Returns a receipt's name: its image's, with the folders below image_files/ that it is in."""
-    path = Path(annotated_pages.name(file_name, where=f"file_name in '{where}'"))
+    path = Path(annotated_pages.name(entry["file_name"], where=f"file_name in '{where}'"))
     parts = path.with_suffix("").parts
     return "-".join(parts[1:] if parts[0] == "image_files" else parts)
 

@@ -23,7 +23,6 @@ WITHOUT_SPACES = ("ja", "zh")
 """Languages whose words no space parts, and whose words here are characters."""
 
 _NAME = re.compile(rf"({'|'.join(LANGUAGES)})\.(train|val|test)\.json")
-_HEAD = 4096
 
 
 def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:
@@ -46,8 +45,7 @@ def recognises(path: Path) -> bool:
             return bool(_training_files(path))
         if path.suffix != ".json":
             return False
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
+        head = annotated_pages.head(path)
         return _NAME.fullmatch(path.name) is not None or (
             b'"documents"' in head and b'"document"' in head
         )

@@ -1,0 +1,309 @@
+"""What privacy costs on labelled documents of one's own, by the command line alone.
+
+    python benchmarks/own_data.py --data path/to/sroie path/to/funsd path/to/cuad --work runs/own
+    python benchmarks/own_data.py --data path/to/sroie --start runs/public --work runs/own
+    python benchmarks/own_data.py --data path/to/sroie --quick
+
+Receipts and forms are trained by `hushdoc train kie`, contracts by `train clauses`, messages by
+`train classifier`: without privacy, and at epsilon 8 for each document, three times each, from the
+same public start. Every command is printed. A fifth of the documents is held out by the fixed split
+of the commands (`--held-out`) and scored once, with the released weights. With --work an
+interrupted benchmark goes on where it was, also within a training of fields. A line of JSON follows
+each corpus, and the last line holds all:
+
+    public            F1 of the start on the held-out documents; null for tables, which have none
+    not_private       F1 without privacy (share of right classes for messages): mean of the seeds
+    dp_eps8_document  the same at epsilon 8, delta 1e-5, for each document
+    retention         the latter over the former
+    seconds           of all trainings of the corpus
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import machine
+import torch
+
+from hushdoc.errors import HushdocError
+from hushdoc.labels import LabelledDocument
+from hushdoc_training import labelled_texts
+from hushdoc_training.data import dataset, splits
+from hushdoc_training.labelled_texts import Contract, Message
+from hushdoc_training.recipes.kie import start as kie_start
+from hushdoc_training.recipes.kie import training
+
+HELD_OUT = 0.2
+CLAUSE_TYPES = 4
+"""How many of the most frequent clause types are learned, each by a table of its own."""
+
+PRIVATE = "--epsilon 8 --delta 1e-5 --private-numbers shown-unused"
+INVENTED = {
+    "cord": "invented:till-receipt --labels cord",
+    "docile": "invented:invoice --labels docile",
+    "funsd": "invented:form",
+    "sroie": "invented:till-receipt --labels sroie",
+    "wildreceipt": "invented:till-receipt --labels wildreceipt",
+    "xfund": "invented:form",
+}
+"""Invented pages that are most like a corpus, where no --start is given."""
+
+SHOWN = {
+    "clauses": re.compile(r"^Held out: .* F1 ([\d.]+) ", re.MULTILINE),
+    "classifier": re.compile(r"^Held out: +([\d.]+) of ", re.MULTILINE),
+}
+"""Where the commands that train tables print their score."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How much work: the full benchmark, or a look that takes a minute."""
+
+    seeds: int
+    start: str
+    plain: str
+    private: str
+    table: str
+    private_table: str
+
+
+FULL = Scale(
+    seeds=3,
+    start="--start minilm --documents 6000",
+    plain="",
+    private="",
+    table="",
+    private_table="",
+)
+QUICK = Scale(
+    seeds=1,
+    start="--start small --documents 30 --max-tokens 64",
+    plain="--epochs 0.1",
+    private="--steps 2 --sampling-rate 0.05",
+    table="--rows 4096",
+    private_table="--rows 4096 --steps 3",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a corpus' runs stand, and what they are made of."""
+
+    data: Path
+    folder: Path
+    scale: Scale
+
+    def train(self, arm: str, task: str, words: str, *, resumes: bool = False) -> tuple[str, float]:
+        """Trains an arm unless it is there, and returns what it printed and its seconds."""
+        out, noted = self.folder / arm, self.folder / f"{arm}.json"
+        before = 0.0
+        if noted.is_file():
+            found = json.loads(noted.read_text("utf-8"))
+            if found["finished"]:
+                return found["printed"], found["seconds"]
+            before = found["seconds"]
+        if out.exists() and not resumes:
+            shutil.rmtree(out)
+        goes_on = " --resume" if out.exists() else ""
+        command = f"train {task} --out {shlex.quote(str(out))} {words}{goes_on}"
+        print(f"$ hushdoc {command}", flush=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        began = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "hushdoc", *shlex.split(command)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        seconds = before + time.monotonic() - began
+        content = {"finished": not done.returncode, "seconds": seconds, "printed": done.stdout}
+        noted.write_text(json.dumps(content), "utf-8")
+        if done.returncode:
+            sys.exit(f"{done.stdout[-2000:]}\nThe command ended with exit code {done.returncode}.")
+        return done.stdout, seconds
+
+
+def main() -> int:
+    """Runs every corpus and prints the JSON lines."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, nargs="+", required=True, help="corpora, by path")
+    parser.add_argument("--start", type=Path, help="run folder of a public start of fields")
+    parser.add_argument("--work", type=Path, help="keep runs here, and continue them")
+    parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
+    options = parser.parse_args()
+    scale = QUICK if options.quick else FULL
+    with tempfile.TemporaryDirectory() as scratch:
+        work: Path = options.work or Path(scratch)
+        corpora = {}
+        for data in options.data:
+            place = Place(data=data, folder=work / data.name, scale=scale)
+            corpora[data.name] = measured(place, options.start)
+            print(json.dumps({"corpus": data.name, **corpora[data.name]}), flush=True)
+    result = {
+        "corpora": corpora,
+        "seeds": scale.seeds,
+        "quick": options.quick,
+        "start": None if options.start is None else options.start.name,
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine.description(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+    }
+    print(json.dumps(result))
+    return 0
+
+
+def measured(place: Place, start: Path | None) -> dict[str, Any]:
+    """Returns the figures of one corpus, whose files say which command learns from them."""
+    with contextlib.suppress(HushdocError):
+        return clauses(place, labelled_texts.read_contracts(labelled_texts.find(place.data)))
+    with contextlib.suppress(HushdocError):
+        return classes(place, labelled_texts.read_messages(labelled_texts.find(place.data)))
+    return fields(place, start)
+
+
+def fields(place: Place, start: Path | None) -> dict[str, Any]:
+    """Returns the figures of a corpus of labelled pages."""
+    documents = dataset.read(dataset.Source(location=str(place.data)))
+    found = splits.split(documents, held_out=HELD_OUT, traits=splits.traits_of)
+    print("\n".join(found.lines()), flush=True)
+    seconds = 0.0
+    if start is None:
+        start, seconds = invented_start(place)
+    labels = sorted({span.label for item in documents for span in item.spans})
+    named = " ".join(f"--label {shlex.quote(label)}" for label in labels)
+    words = (
+        f"--data {shlex.quote(str(place.data))} --start {shlex.quote(str(start))} --new-labels "
+        f"{named} --held-out {HELD_OUT} --public-overlap none"
+    )
+    private = f"{PRIVATE} --declared-documents {declared(len(found.train))} {place.scale.private}"
+    scores: dict[str, list[float]] = {"not_private": [], "dp_eps8_document": []}
+    for seed in range(place.scale.seeds):
+        for arm, more in (
+            ("not_private", f"--not-private {place.scale.plain}"),
+            ("dp_eps8_document", private),
+        ):
+            name = f"{arm}-{seed}"
+            told = f"{words} {more} --seed {seed} --quiet"
+            seconds += place.train(name, "kie", told, resumes=True)[1]
+            scores[arm].append(score(place.folder / name, found.held_out))
+            print(f"{place.data.name} {name}: F1 {scores[arm][-1]:.3f}", flush=True)
+    return figures(
+        scores,
+        public=score(start, found.held_out),
+        seconds=seconds,
+        num_train=len(found.train),
+        num_held_out=len(found.held_out),
+        labels=labels,
+    )
+
+
+def invented_start(place: Place) -> tuple[Path, float]:
+    """Returns a start that was pretrained on invented pages like those of the corpus."""
+    corpus = dataset.corpus_of(place.data).name
+    words = f"--data {INVENTED.get(corpus, 'invented:invoice+receipt')} --public"
+    more = f"--public-overlap none --box-level segment {place.scale.start} --quiet"
+    _, seconds = place.train("start", "kie", f"{words} {more}", resumes=True)
+    return place.folder / "start", seconds
+
+
+def score(run: Path, documents: Sequence[LabelledDocument]) -> float:
+    """Returns the entity-level F1 of a run's checkpoint."""
+    return training.evaluate(kie_start.start_from(str(run), None), documents).f1
+
+
+def clauses(place: Place, contracts: Sequence[Contract]) -> dict[str, Any]:
+    """Returns the figures of contracts: means over their most frequent clause types."""
+    counts = Counter(label for item in contracts for label in {span[0] for span in item.spans})
+    labels = [label for label, _ in counts.most_common(CLAUSE_TYPES)]
+    size = declared((1 - HELD_OUT) * len(contracts))
+    arms = {
+        "not_private": f"--mode none --algorithm pa {place.scale.table}",
+        "dp_eps8_document": f"--mode dp-sgd {PRIVATE} --expected-records {size} "
+        f"--public-overlap none {place.scale.private_table}",
+    }
+    return tables(place, "clauses", arms, {label: [label] for label in labels})
+
+
+def classes(place: Place, messages: Sequence[Message]) -> dict[str, Any]:
+    """Returns the figures of messages: the share whose class is right."""
+    labels = sorted({message.label for message in messages})
+    size = declared((1 - HELD_OUT) * len(messages))
+    arms = {
+        "not_private": f"--mode none {place.scale.table}",
+        "dp_eps8_document": f"--mode dp-sgd {PRIVATE} --expected-records {size} "
+        f"--public-overlap none {place.scale.private_table}",
+    }
+    return tables(place, "classifier", arms, {"classes": labels})
+
+
+def tables(
+    place: Place, task: str, arms: dict[str, str], sets: dict[str, list[str]]
+) -> dict[str, Any]:
+    """Returns the figures of tables, one for each set of labels."""
+    seconds = 0.0
+    by_label: dict[str, dict[str, float]] = {arm: {} for arm in arms}
+    scores: dict[str, list[list[float]]] = {
+        arm: [[] for _ in range(place.scale.seeds)] for arm in arms
+    }
+    for number, (title, labels) in enumerate(sets.items()):
+        named = " ".join(f"--label {shlex.quote(label)}" for label in labels)
+        for arm, words in arms.items():
+            for seed in range(place.scale.seeds if arm != "not_private" else 1):
+                told = (
+                    f"--data {shlex.quote(str(place.data))} --held-out {HELD_OUT} {named} {words}"
+                )
+                printed, took = place.train(f"{arm}-{number}-{seed}", task, told)
+                seconds += took
+                (found,) = SHOWN[task].findall(printed)
+                scores[arm][seed].append(float(found))
+                print(f"{place.data.name} {arm} {title}: {found}", flush=True)
+            made = [each[-1] for each in scores[arm] if each]
+            by_label[arm][title] = round(statistics.fmean(made), 4)
+    means = {
+        arm: [statistics.fmean(each) for each in found if each] for arm, found in scores.items()
+    }
+    return figures(means, public=None, seconds=seconds, by_label=by_label)
+
+
+def figures(
+    scores: dict[str, list[float]], *, public: float | None, seconds: float, **more: Any
+) -> dict[str, Any]:
+    """Returns a corpus' line of JSON."""
+    means = {arm: statistics.fmean(found) for arm, found in scores.items()}
+    best = means["not_private"]
+    return {
+        "public": None if public is None else round(public, 4),
+        **{arm: round(mean, 4) for arm, mean in means.items()},
+        "retention": round(means["dp_eps8_document"] / best, 4) if best else None,
+        "seconds": round(seconds),
+        "each": {arm: [round(one, 4) for one in found] for arm, found in scores.items()},
+        **more,
+    }
+
+
+def declared(number: float) -> int:
+    """Returns a round number that a trainer would declare: two digits of it, then zeros."""
+    digits = max(0, len(str(round(number))) - 2)
+    return max(1, round(number / 10**digits) * 10**digits)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
