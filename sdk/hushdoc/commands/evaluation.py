@@ -71,7 +71,7 @@ def register(subcommands: Subcommands) -> None:
         "file",
         type=Path,
         metavar="FILE",
-        help="labelled documents, one JSON object a line; docs/data-formats.md describes them",
+        help="file of labelled documents, which `hushdoc data convert` writes of any corpus",
     )
     parser.add_argument(
         "--worst",

@@ -34,11 +34,22 @@ def ids(found: Sequence[Traits]) -> set[str]:
     return {item.id for item in found}
 
 
+def _providers() -> dict[bool, str]:
+    """Returns a provider on each side, by whether it is held out."""
+    found: dict[bool, str] = {}
+    for number in range(50):
+        name = f"provider{number}"
+        found.setdefault(splits.is_held_out(("provider", name.encode()), 0.4), name)
+    return found
+
+
+PROVIDERS = _providers()
+
 drawn = some.lists(
     some.builds(
         lambda words, provider: (words, provider),
         some.lists(some.sampled_from(["a", "b", "c", "."]), max_size=3),
-        some.sampled_from([None, "ACME", "acme.", "Beta", "!"]),
+        some.sampled_from([None, "!", PROVIDERS[True], f"{PROVIDERS[False].upper()}.", "Beta"]),
     ),
     max_size=12,
 ).map(
@@ -100,12 +111,11 @@ def test_every_document_is_somewhere_and_no_group_on_both_sides(documents: list[
 def test_look_alikes_of_trained_documents_leave_the_score_and_stay_untrained() -> None:
     base = essay(1, 200)
     near, far = [*base[:-3], *essay(2, 3)], [*base[:100], *essay(3, 100)]
-    provider = _providers()
     documents = [
-        Traits("trained", base, provider[False]),
-        Traits("same", base[::-1], provider[True]),
-        Traits("near", near, provider[True]),
-        Traits("far", far, provider[True]),
+        Traits("trained", base, PROVIDERS[False]),
+        Traits("same", base[::-1], PROVIDERS[True]),
+        Traits("near", near, PROVIDERS[True]),
+        Traits("far", far, PROVIDERS[True]),
     ]
     made = split(documents)
     assert ids(made.train) == {"trained"}
@@ -120,15 +130,6 @@ def test_look_alikes_of_trained_documents_leave_the_score_and_stay_untrained() -
         "left out, as they are copies of documents to train on: 1 with nearly the same words, "
         "1 with the same words",
     ]
-
-
-def _providers() -> dict[bool, str]:
-    """Returns a provider on each side, by whether it is held out."""
-    found: dict[bool, str] = {}
-    for number in range(50):
-        name = f"provider{number}"
-        found.setdefault(splits.is_held_out(("provider", name.encode()), 0.4), name)
-    return found
 
 
 def test_the_share_is_about_that_of_the_groups_and_salts_are_other_splits() -> None:

@@ -8,6 +8,7 @@ printed and written nowhere.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -107,7 +108,8 @@ def sides(
     with ExitStack() as stack:
         if options.test is not None:
             source = dataset.Source(location=options.test, labels=options.labels)
-            found = stack.enter_context(dataset.opened(source, images=images))
+            opened = dataset.opened(source, images=images, report=_report)
+            found = stack.enter_context(opened)
             scored.append(("Test", "--test" in private, _apart(options, found, train)))
         yield Sides(train=train, scored=tuple(scored))
 
@@ -173,6 +175,10 @@ def _private_options(options: argparse.Namespace) -> list[str]:
     held_out = options.held_out and not (options.public or _is_invented(options.data))
     tested = options.test is not None and not (options.public_test or _is_invented(options.test))
     return [*(["--held-out"] if held_out else []), *(["--test"] if tested else [])]
+
+
+def _report(line: str) -> None:
+    print(f"--test: {line}", file=sys.stderr)
 
 
 def _is_invented(location: str) -> bool:
