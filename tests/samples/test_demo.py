@@ -26,7 +26,7 @@ OURS = re.compile(
     | A\ training\ step\ takes\ .*\.\ Training\ uses\ \d\.
     | .*\ takes\ about\ [\w ]+\ here\. | Ctrl-C\ stops,\ .*
     | Five\ minutes\ won't\ hold\ .* | command\ in\ about\ .*\ make\ demo\ QUICK=1
-    | \S+:\ done\ before
+    | \S+:\ done\ before | Documents\ read:\ \d+\ \(the\ labelled\ format\) | (Recipe|Plan):\ .*
     | ((public|private|unseen)\ )?(document|step|export)\ \d+/\d+\ .*\ left
     | (Checkpoint|Plot):\ .* | \S+:\ (secret|public|sealed\ and\ signed)\.\ .* | key\ id\ \w+
     | \ \ certificate:\ .* | hushdoc\ verify:\ DIGEST_MISMATCH:\ .*
