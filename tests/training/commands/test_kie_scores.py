@@ -153,3 +153,18 @@ def test_public_tests_of_a_private_run_leave_its_claim_as_it_is(
     claim = Checkpoint.load(tmp_path / "run").claim
     assert claim.guarantees[0].hyperparameter_tuning == "none"
     assert not any("score" in found.purpose for found in claim.data_accesses)
+
+
+def test_a_finished_private_run_shows_no_score_that_its_claim_does_not_know(
+    data: Path, public: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its claim is made; a score asked for by --resume would be read and noted nowhere."""
+    tests = tmp_path / "tests"
+    invented.write(tests, seed=2, count=4, config=RECEIPTS, images=False)
+    asked = ("--data", data, *PRIVATE, "--start", public, "--private-numbers", "shown-unused")
+    assert train(*asked, "--out", tmp_path / "run") == 0
+    capsys.readouterr()
+    assert train(*asked, "--out", tmp_path / "run", "--resume", "--test", tests) == 4
+    printed, told = capsys.readouterr()
+    assert "F1" not in printed
+    assert "BAD_CHECKPOINT" in told
