@@ -10,7 +10,8 @@ clusters.safetensors   public clusters of words, where the scheme has some
 Answers depend on nothing but differences of a row's weights, so one column can be spared. Neither
 that nor rounding reads anything but the table, which is complete, so they can neither cost nor give
 privacy. A row of floats that they would turn into zeros, as if nothing stood there, keeps its
-largest weight as the smallest one that can be written; bytes write zero as 128, and never 0.
+largest weight as the smallest one that can be written; bytes write zero as 128, and never 0. So a
+table with empty rows can be sealed too, but only where its claim declares no guarantee.
 """
 
 from __future__ import annotations
@@ -134,9 +135,9 @@ def _in_bytes(weights: Floats) -> RoundedTable:
 def seal_table(
     out: Path, table: TableCheckpoint, release: Release, *, dtype: str = "float16"
 ) -> Path:
-    """Returns the folder of the artifact that was made from a complete table."""
+    """Returns the folder of the artifact that was made from a table."""
     atomic_files.require_free(out)
-    _require_complete(table.weights)
+    _require_complete(table)
     others, reference = differences(table.weights, table.tags)
     written = rounded(others, dtype)
     classifies = class_scoring.is_classifier(table.tags, table.scheme.level, table.transitions)
@@ -239,11 +240,14 @@ def _require_finite(weights: Floats) -> None:
         )
 
 
-def _require_complete(weights: Floats) -> None:
-    _require_finite(weights)
-    empty = int(np.count_nonzero(~weights.any(axis=1)))
+def _require_complete(table: TableCheckpoint) -> None:
+    """Refuses rows of zeros, which show what documents had, where any guarantee is declared."""
+    _require_finite(table.weights)
+    if all(guarantee.kind == "none" for guarantee in table.claim.guarantees):
+        return
+    empty = int(np.count_nonzero(~table.weights.any(axis=1)))
     if empty:
         raise CheckpointError(
-            f"{empty} of {len(weights)} rows of the table are all zero; expected that every row is "
-            "filled. Fill them before sealing."
+            f"{empty} of {len(table.weights)} rows of the table are all zero; expected that every "
+            "row is filled. Fill them before sealing."
         )

@@ -14,9 +14,16 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 from hushdoc.artifact.artifact import open_artifact
-from hushdoc.errors import CertificateError, CheckpointError, OutputExistsError
+from hushdoc.errors import (
+    CertificateError,
+    CheckpointError,
+    OutputExistsError,
+    PolicyViolationError,
+)
 from hushdoc.hashing import Clusters, FeatureScheme
+from hushdoc.policy.policy import Policy
 from hushdoc_export.table import differences, rounded, seal_table
+from hushdoc_training.crf import claims
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
 SCHEME = FeatureScheme(rows=300, level="token", clusters=4)
@@ -168,6 +175,23 @@ def test_a_table_that_is_not_complete_is_not_sealed(
     with pytest.raises(CheckpointError, match=found):
         sealed(tmp_path / "a", dtype=dtype, weights=weights)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_a_table_with_empty_rows_is_sealed_where_no_guarantee_is_declared(
+    tmp_path: Path, dtype: str
+) -> None:
+    weights = parts()["weights"]
+    weights[5] = 0.0
+    made = claims.FilledTable(name="docs", fill="none", rows=300, columns=3, settings={})
+    folder = sealed(tmp_path / "a", dtype=dtype, weights=weights, claim=claims.claim(made))
+    with pytest.raises(PolicyViolationError):
+        open_artifact(folder, tiny.policy())
+    found = open_artifact(folder, Policy.integrity_only(trust=tiny.TRUST))
+    assert [one.kind for one in found.certificate.guarantees] == ["none"]
+    weights[6, 0] = np.nan
+    with pytest.raises(CheckpointError, match="missing or infinite|NaN"):
+        sealed(tmp_path / "b", dtype=dtype, weights=weights, claim=claims.claim(made))
 
 
 @pytest.mark.parametrize(

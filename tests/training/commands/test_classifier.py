@@ -50,12 +50,27 @@ def test_an_artifact_tells_the_class_of_a_text_as_one_field(
             assert loaded.classify(text).label == topic
 
 
-def test_an_unfilled_table_is_not_sealed(
-    classifier_runs: Path, release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("weights", ["float16", "int8"])
+def test_a_table_as_it_was_fitted_is_sealed_without_a_guarantee(
+    classifier_runs: Path,
+    release: Path,
+    tmp_path: Path,
+    weights: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert export(classifier_runs / "none", tmp_path / "model", release) == 4
-    assert "all zero" in capsys.readouterr().err
-    assert not (tmp_path / "model").exists()
+    model = str(tmp_path / "model")
+    fitted = table_checkpoint.load(classifier_runs / "none").weights
+    assert not fitted.any(axis=1).all()
+    assert export(classifier_runs / "none", Path(model), release, "--weights", weights) == 0
+    trust = ("--trust", f"{release}.trust.json")
+    limits = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
+    assert main(["verify", model, *trust, *limits]) == 5
+    text = tmp_path / "text.txt"
+    for topic in TOPICS:
+        text.write_text(f"{spelled(topic, np.arange(40))}.")
+        capsys.readouterr()
+        assert main(["classify", model, str(text), *trust, "--integrity-only", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["label"] == topic
 
 
 def test_documents_of_boxes_may_be_invented(

@@ -33,7 +33,7 @@ How --mode protects what the table was trained on, and the kind of guarantee in 
   noisy-fill  only frequent words are kept, noise is added to every row, then attacked; "empirical"
   term-dp     each row is learned from its own counts and gets noise; "dp" for single terms
   dp-sgd      DP-SGD; "dp" for whole documents
-  none        the table as it was fitted; the certificate declares no guarantee
+  none        the table as it was fitted; "none": its empty rows reveal which words there were
 The first two have no epsilon. Only `dp-sgd` protects documents."""
 
 Item = TypeVar("Item")
