@@ -188,7 +188,7 @@ def test_a_table_with_empty_rows_is_sealed_where_no_guarantee_is_declared(
     with pytest.raises(PolicyViolationError):
         open_artifact(folder, tiny.policy())
     found = open_artifact(folder, Policy.integrity_only(trust=tiny.TRUST))
-    assert [one.kind for one in found.certificate.guarantees] == ["none"]
+    assert [one.kind for one in found.certificate.claim.guarantees] == ["none"]
     weights[6, 0] = np.nan
     with pytest.raises(CheckpointError, match="missing or infinite|NaN"):
         sealed(tmp_path / "b", dtype=dtype, weights=weights, claim=claims.claim(made))

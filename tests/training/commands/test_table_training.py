@@ -103,7 +103,7 @@ def test_a_ledger_is_charged_once_and_refuses_what_it_has_no_room_for(
     assert not (tmp_path / "two").exists()
     assert main(["ledger", "show", ledger, "--json"]) == 0
     [run] = json.loads(capsys.readouterr().out)["runs"]
-    assert run["chargedSteps"] == 16
+    assert run["chargedSteps"] == {"clauses": 16, "classifier": 8}[command.name]
     # Other documents are not these.
     other = (*options, "--epsilon", 0.5, *command.other_labels)
     assert command.train(data, tmp_path / "three", *other) == 5
@@ -142,6 +142,8 @@ OF_CLASSIFIER: list[tuple[list[object], str]] = [
     (["--rows", 0], "rows"),
     (["--model", "magic"], "invalid choice"),
     (["--public", "file"], "--public"),
+    (["--unseen-scale", 0.5], "--public"),
+    (["--mode", "dp-sgd", "--steps", 1], "--steps"),
 ]
 
 

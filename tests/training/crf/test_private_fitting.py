@@ -252,3 +252,21 @@ def test_how_many_gradients_are_held_at_once_changes_nothing(
     for other in made[1:]:
         assert np.allclose(made[0].weights, other.weights, rtol=0, atol=1e-6)
         assert np.allclose(made[0].transitions, other.transitions, rtol=0, atol=1e-6)
+
+
+def test_a_record_of_any_length_counts_as_one_of_the_length_that_is_set() -> None:
+    """Drawn to a length, a record that says all of it ten times moves the table as before."""
+    settings = Settings(total_learning_rate=1.0, emphasis=1.0, transition_scale=0.0, length=0.1)
+
+    def table(settings: Settings, scale: float) -> np.ndarray:
+        start = replace(start_of(20), scales=np.full(20, scale))
+        made = fitted(
+            [[1, 2]], [1], [0, 1], rows=20, plan=FreePlan(), settings=settings, start=start
+        )
+        return made.weights[1:3, 1] / scale
+
+    short, long = table(settings, 1.0), table(settings, 10.0)
+    np.testing.assert_allclose(short, long, rtol=1e-4)
+    assert (short > 0).all()
+    # Any other meets the clipping norm, which is ten times as long.
+    assert table(replace(settings, length=None), 10.0).min() > 5 * short.max()

@@ -191,24 +191,18 @@ def _filled(
 
 def _public(options: argparse.Namespace, own: FeatureScheme) -> PublicText:
     """Returns the public texts that scale the rows, with what the claim declares of them."""
-    from hushdoc_training.crf import corpus, whole_texts
-    from hushdoc_training.invented import clause_contracts
-    from hushdoc_training.recipes.hashed.public_texts import PublicText, scales_from
+    from hushdoc_training.crf import whole_texts
+    from hushdoc_training.recipes.hashed.public_texts import PublicText, counted, scales_from
 
     if options.public is None:
-        texts = corpus.sentence_corpus(clause_contracts.contracts(400, seed=1), [])
-        name, unseen_scale, overlap = tables.INVENTED, 1.0, "none"
-    else:
-        found = read_messages(options.public, NUM_INVENTED)
-        texts = whole_texts.class_corpus(found, sorted({message.label for message in found}))
-        invented = options.public.startswith("invented:")
-        name = options.public if invented else Path(options.public).name
-        overlap = options.public_overlap
-        unseen_scale = 0.25
-    made = name.startswith("invented:")
+        return counted()
+    found = read_messages(options.public, NUM_INVENTED)
+    texts = whole_texts.class_corpus(found, sorted({message.label for message in found}))
+    made = options.public.startswith("invented:")
+    name = options.public if made else Path(options.public).name
     status = "invented by a generator" if made else "declared public by the trainer"
     return PublicText(
         features=whole_texts.whole(texts.features(own), texts),
-        unseen_scale=unseen_scale if options.unseen_scale is None else options.unseen_scale,
-        data=(scales_from(name, status, overlap),),
+        unseen_scale=0.25 if options.unseen_scale is None else options.unseen_scale,
+        data=(scales_from(name, status, options.public_overlap),),
     )

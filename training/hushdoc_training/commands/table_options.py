@@ -30,6 +30,9 @@ DP_SGD_LEARNING_RATE = 350.0
 CLASSIFIER_ROWS = 2**18
 """Default of --rows for classifiers."""
 
+CLASSIFIER_STEPS, CLASSIFIER_LEARNING_RATE = 8, 600.0
+"""Defaults of --steps and --total-learning-rate for classifiers by DP-SGD."""
+
 
 def add_clauses(parser: CommandParser) -> None:
     """Adds the options of `train clauses`."""
@@ -127,15 +130,16 @@ def add_classifier(parser: CommandParser) -> None:
         "with the same classes, whose table is trained further; the certificate covers both",
     )
     _add_filling(parser, noise="0.5")
-    _add_budget(parser, expected_records=1000)
+    _add_budget(parser, expected_records=1000, steps=CLASSIFIER_STEPS)
     _add_public(
         parser,
-        rate="1500",
+        rate=f"{CLASSIFIER_LEARNING_RATE:g}",
         public="for dp-sgd: file of public documents of the same classes, in the format of --data, "
-        "by which rare words are scaled; it helps a lot (default: invented contracts)",
-        unseen="0.25 with --public, else 1",
+        "by which rare words are scaled (default: the first private step counts how rare words "
+        "are in the documents themselves)",
+        unseen="0.25; it needs --public",
     )
-    parser.set_defaults(total_learning_rate=1500.0)
+    parser.set_defaults(total_learning_rate=CLASSIFIER_LEARNING_RATE)
     parser.mark_expert("--model")
 
 
@@ -181,10 +185,10 @@ def _add_filling(parser: CommandParser, *, noise: str) -> argparse._ArgumentGrou
     return group
 
 
-def _add_budget(parser: CommandParser, *, expected_records: int) -> None:
+def _add_budget(parser: CommandParser, *, expected_records: int, steps: int = 16) -> None:
     group = parser.add_argument_group("modes term-dp and dp-sgd")
     add_number(group, "--epsilon", "E", 8.0, "privacy budget")
-    add_budget(parser, group, steps=16, clipping_norm=1.0, expected_records=expected_records)
+    add_budget(parser, group, steps=steps, clipping_norm=1.0, expected_records=expected_records)
     add_audit(parser, group, default=True, costs="it takes seconds")
 
 
@@ -238,6 +242,12 @@ def check_classifier(options: argparse.Namespace) -> None:
         options.refuse_usage("--documents is the number of invented ones; a file is read whole")
     if options.public is not None and options.mode != "dp-sgd":
         options.refuse_usage("--public scales what DP-SGD learns; it needs --mode dp-sgd")
+    if options.public is None and options.unseen_scale is not None:
+        options.refuse_usage("--unseen-scale is of words that public text lacks; it needs --public")
+    if options.public is None and options.mode == "dp-sgd" and options.steps < 2:
+        options.refuse_usage(
+            f"--steps is {options.steps}; it must be at least 2: the first step counts words"
+        )
     if options.update is not None:
         if options.mode in ("term-dp", "none"):
             options.refuse_usage(f"--update can't be combined with --mode {options.mode}")

@@ -78,6 +78,7 @@ class Settings:
     emphasis: float = 8.0  # by how much an item with a label counts more than one without
     transition_scale: float = 0.1  # of transitions as parameters; 0 leaves them at their start
     averaged: float = 0.5  # share of the last iterates whose mean is released
+    length: float | None = None  # to which each record's scaled features, added up, are drawn
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -194,11 +195,14 @@ def data_of(
 ) -> RecordSet:
     """Returns records as training takes them; a ValueError where they do not fit the start."""
     data = record_set(features, labels, sequences=sequences, records=records)
-    if len(data.rows) and int(data.rows[-1]) >= len(start.scales):
-        raise ValueError(
-            f"A feature stands in row {int(data.rows[-1])}; the start has {len(start.scales)}."
-        )
+    require_rows(data, len(start.scales))
     return data
+
+
+def require_rows(data: RecordSet, rows: int) -> None:
+    """Raises ValueError where a feature stands in a row that the table does not have."""
+    if len(data.rows) and int(data.rows[-1]) >= rows:
+        raise ValueError(f"A feature stands in row {int(data.rows[-1])}; the start has {rows}.")
 
 
 class Training:
@@ -213,11 +217,13 @@ class Training:
         stream: SecretStream,
         *,
         charge: Callable[[int], None] | None = None,
+        begun: Meter | None = None,  # of a training whose first step was taken elsewhere
     ) -> None:
         """Begins at the start."""
         self._data, self._start, self._plan = data, start, plan
         self._settings, self._stream, self._charge = settings, stream, charge
-        self._meter = Meter(planned_steps=plan.steps, privacy_unit=data.unit)
+        self._meter = begun or Meter(planned_steps=plan.steps, privacy_unit=data.unit)
+        self._steps = plan.steps - (begun is not None)
         d = len(start.tags)
         self._scales = start.scales[data.rows][:, None]
         self._begun: Floats | float = 0.0
@@ -229,10 +235,11 @@ class Training:
         self._emphasis = np.array(
             [1.0 if tag == OUTSIDE else settings.emphasis for tag in start.tags]
         )
-        self._num_averaged = max(1, round(settings.averaged * plan.steps))
+        self._num_averaged = max(1, round(settings.averaged * self._steps))
         self._rate = (
-            settings.total_learning_rate / plan.steps / plan.expected_records / plan.clipping_norm
+            settings.total_learning_rate / self._steps / plan.expected_records / plan.clipping_norm
         )
+        self._multipliers = self._drawn_to(settings.length)
         self._meter.divided(plan.expected_records)
         self._lattice = lattice.of_truncated(
             norm=plan.clipping_norm, noise_multiplier=plan.noise_multiplier
@@ -281,9 +288,9 @@ class Training:
         if self._charge is not None:
             self._charge(self._plan.steps)
         rows, moves = np.zeros_like(self._went), np.zeros_like(self._moves)
-        for step in range(self._plan.steps):
+        for step in range(self._steps):
             self.step()
-            if step >= self._plan.steps - self._num_averaged:
+            if step >= self._steps - self._num_averaged:
                 rows += self._went
                 moves += self._moves
         return rows, self._transitions(moves / self._num_averaged)
@@ -298,18 +305,31 @@ class Training:
         numbers = np.flatnonzero(drawn).tolist()
         scaled = self.rows * self._scales
         for first in range(0, len(numbers), _CHUNK_RECORDS):
-            chosen = [self._data.records[n] for n in numbers[first : first + _CHUNK_RECORDS]]
+            some = numbers[first : first + _CHUNK_RECORDS]
+            chosen = [self._data.records[n] for n in some]
+            factors = self._multipliers[some].tolist()
             found = gradients(
                 chosen,
-                [scaled[record.rows] for record in chosen],
+                [scaled[one.rows] * factor for one, factor in zip(chosen, factors, strict=True)],
                 self._transitions(self._moves),
                 emphasis=self._emphasis,
             )
-            for record, gradient in zip(chosen, found, strict=True):
-                own, pairs = self._clipped(gradient, self._scales[record.rows], bound)
+            for record, gradient, factor in zip(chosen, found, factors, strict=True):
+                own, pairs = self._clipped(gradient, self._scales[record.rows] * factor, bound)
                 rows[record.rows] += own
                 moves += pairs
         return rows, moves
+
+    def _drawn_to(self, length: float | None) -> Floats:
+        """Returns what each record's features are multiplied by; it hangs on no other record."""
+        made = np.ones(len(self._data.records))
+        if length is None:
+            return made
+        for number, record in enumerate(self._data.records):
+            counts = np.bincount(record.places, minlength=len(record.rows))
+            norm = float(np.linalg.norm(counts * self._scales[record.rows, 0]))
+            made[number] = length / norm if norm else 1.0
+        return made
 
     def _clipped(self, gradient: Gradient, scales: Floats, bound: float) -> tuple[Floats, Floats]:
         own = gradient.rows * scales
@@ -345,5 +365,5 @@ class Training:
 
     def _shares(self) -> npt.NDArray[np.int64]:
         """Returns how many of the averaged iterates the noise of each step is part of."""
-        left = self._plan.steps - np.arange(self._plan.steps)
+        left = self._steps - np.arange(self._steps)
         return np.minimum(self._num_averaged, left)

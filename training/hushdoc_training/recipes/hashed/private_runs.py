@@ -42,8 +42,8 @@ DELTA = 1e-5
 BOUND = 1.0
 """Length of a row of a table with noise; a public constant."""
 
-CLASSIFIER = replace(private_linear.LINEAR, total_learning_rate=1500.0)
-"""Settings of DP-SGD for classes of whole texts."""
+CLASSIFIER = replace(private_linear.LINEAR, total_learning_rate=600.0, length=1.0)
+"""Settings of DP-SGD for classes of whole texts; a text of any length counts as one of length 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ def protect_documents(
         **asdict(settings),
         **task.training,
         "features": task.scheme.to_dict(),
-        "unseen_scale": public.unseen_scale,
+        **public.reported,
     }
     declared = Declared(
         name=name,

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from hushdoc import hashing
 from hushdoc.certificate.claim import PublicData
 from hushdoc.errors import MissingExtraError
@@ -23,6 +25,10 @@ UNSEEN_IN_WORDS, UNSEEN_IN_INVENTED = 0.1, 0.3
 """Scales of rows that words at large do not use, and that invented contracts alone do not."""
 
 
+COUNTED = "how many documents have each row, counted with noise by the first step"
+"""What scales rows where no public text does: `crf.private_counts`."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicText:
     """Public sentences that scale the rows of a table."""
@@ -30,6 +36,12 @@ class PublicText:
     features: Features  # of each, by the table's scheme
     data: tuple[PublicData, ...]  # what the certificate says of them
     unseen_scale: float = private_fitting.UNSEEN_SCALE
+    counted: bool = False  # whether private counts scale the rows instead; of whole texts alone
+
+    @property
+    def reported(self) -> dict[str, float | str]:
+        """What the certificate says of the scales, beside `data`."""
+        return {"scales": COUNTED} if self.counted else {"unseen_scale": self.unseen_scale}
 
 
 def given(
@@ -80,6 +92,12 @@ def without_any(
         unseen_scale=usual if unseen_scale is None else unseen_scale,
         data=tuple(data),
     )
+
+
+def counted() -> PublicText:
+    """Returns no text at all: the first private step counts how rare each row is."""
+    nothing = Features(indices=np.zeros(0, np.int32), offsets=np.zeros(1, np.int64))
+    return PublicText(features=nothing, data=(), unseen_scale=1.0, counted=True)
 
 
 def scales_from(name: str, status: str, overlap: str) -> PublicData:

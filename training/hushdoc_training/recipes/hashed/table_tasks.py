@@ -176,7 +176,7 @@ class WholeTexts:
             whole_texts.whole(self.corpus.features(self.scheme), self.corpus),
             whole_texts.classes(self.corpus),
             names=self.corpus.names,
-            scales=self.scales(public),
+            scales=self.scheme.rows if public.counted else self.scales(public),
             plan=plan,
             stream=SecretStream(),
             settings=settings,
@@ -187,7 +187,9 @@ class WholeTexts:
         return replace(table, transitions=self.transitions().astype(np.float32))
 
     def scales(self, public: PublicText) -> Floats:
-        """Returns the scale of each row."""
+        """Returns the scale of each row; of rows that were counted that of most."""
+        if public.counted:
+            return np.ones(self.scheme.rows)
         return whole_texts.rarity_scales(
             public.features, self.scheme.rows, unseen_scale=public.unseen_scale
         )
