@@ -29,6 +29,7 @@ name = "pages"
 data = "pages"
 licence = "CC0-1.0"
 unlabelled = true
+passes = 2
 """
 
 

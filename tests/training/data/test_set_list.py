@@ -23,6 +23,7 @@ name = "forms"
 data = "somewhere/forms"
 licence = "MIT"
 unlabelled = true
+passes = 3
 """
 
 
@@ -40,6 +41,7 @@ def test_a_list_names_its_sets(tmp_path: Path) -> None:
     assert receipts.source.location == "invented:till-receipt"
     assert forms.source.location == str(tmp_path / "somewhere" / "forms")
     assert (forms.unlabelled, receipts.unlabelled, forms.licence) == (True, False, "MIT")
+    assert (forms.passes, receipts.passes) == (3, 1)
 
 
 def test_sets_are_left_out_by_name(tmp_path: Path) -> None:

@@ -149,8 +149,10 @@ def _read(options: argparse.Namespace, listed: Sequence[ListedSet]) -> list[Publ
     for item in listed:
         with TaskProgress(f"document of {item.name}", quiet=options.quiet) as progress:
             documents = dataset.read(item.source, seen=progress.show)
-        found = LabelSet.from_documents(documents)
-        sets.append(PublicSet(documents=documents, labels=found, data=_data(options, item)))
+        known = LabelSet.from_documents(documents)
+        sets.append(
+            PublicSet(documents=[*documents] * item.passes, labels=known, data=_data(options, item))
+        )
         if not options.quiet:
             print(f"{item.name}: {len(documents)} documents", file=sys.stderr)
     return sets

@@ -8,6 +8,7 @@
     labels = "sroie"                     # of invented documents
     seed = 1                             # of invented documents
     unlabelled = true                    # its labels are not read, and are not to be learned
+    passes = 4                           # how often it is read where others are read once
 
 Only `name`, `data` and `licence` have to be there.
 """
@@ -34,6 +35,7 @@ _TYPES: Mapping[str, type] = {
     "labels": str,
     "seed": int,
     "unlabelled": bool,
+    "passes": int,
 }
 _REQUIRED = ("name", "data", "licence")
 
@@ -46,6 +48,7 @@ class ListedSet:
     source: Source
     licence: str  # as its publisher states it
     unlabelled: bool  # whether its labels are not read
+    passes: int  # how often it is read where others are read once
 
 
 def read(path: Path, *, without: Collection[str] = ()) -> list[ListedSet]:
@@ -89,9 +92,12 @@ def read(path: Path, *, without: Collection[str] = ()) -> list[ListedSet]:
 
 def _set(entry: Any, path: Path, number: int) -> ListedSet:
     where = f"Set {number} of '{printable(path)}'"
-    if not isinstance(entry, dict) or not set(entry) <= set(_TYPES):
+    if not isinstance(entry, dict):
+        raise AnnotationError(f"{where} is {short_repr(entry)}; expected a table.")
+    others = sorted(set(entry) - set(_TYPES))
+    if others:
         raise AnnotationError(
-            f"{where} is {short_repr(entry)}; expected a table of {', '.join(_TYPES)}, no others."
+            f"{where} has {', '.join(map(short_repr, others))}; expected {', '.join(_TYPES)}."
         )
     for key in _REQUIRED:
         if key not in entry:
@@ -113,4 +119,5 @@ def _set(entry: Any, path: Path, number: int) -> ListedSet:
         ),
         licence=entry["licence"],
         unlabelled=entry.get("unlabelled", False),
+        passes=max(1, entry.get("passes", 1)),
     )

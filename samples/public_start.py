@@ -1,0 +1,228 @@
+"""Makes a public start for `hushdoc train kie --start`: one model for many kinds of pages.
+
+    python samples/public_start.py --data path/to/corpora --out runs/public
+    python samples/public_start.py --data path/to/corpora --out runs/public --without sroie
+
+It writes a list of data sets, then runs the two commands that learn from it; each is printed. The
+first learns words and boxes of real pages by masking some, the second the labels of invented pages
+and of all corpora in the folder: cord, docile, funsd, sroie, wildreceipt and xfund, in folders of
+these names as they are published. The folders docmix (boxes of lines by page class) and fcc_adbuy
+(words of invoices) give pages without labels. What is to be trained on privately later is left out
+with --without, and with it the pages in other folders that come from the same source.
+
+Ctrl-C stops, and the same command goes on from there. The start is OUT/start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hushdoc import labelled_files
+from hushdoc.commands import command_line
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Page, Word
+from hushdoc.labels import LabelledDocument
+from hushdoc_training.data import set_list
+
+CORPORA = ("cord", "docile", "funsd", "sroie", "wildreceipt", "xfund")
+KIN = {
+    "docmix funsd": "funsd",
+    "docmix sroie": "sroie",
+    "docmix wildreceipt": "wildreceipt",
+    "docmix vrdu_adbuy": "docile",
+    "fcc_adbuy": "docile",
+}
+"""Pages that come from where a corpus comes from; they are left out with it."""
+
+STATED = {
+    "cord": "CC BY 4.0",
+    "docile": "research use, as its terms say",
+    "docmix": "as its sources: see its README",
+    "fcc_adbuy": "public files of the FCC; labels MIT",
+    "funsd": "non-commercial, research and educational use",
+    "sroie": "CC BY 4.0",
+    "wildreceipt": "none stated",
+    "xfund": "CC BY-NC-SA 4.0",
+}
+"""Licences as the publishers state them."""
+
+BLANK = "\u25a1"
+"""Stands for words of which only the boxes are known: no vocabulary has it."""
+
+INVENTED = (
+    ("till-receipt", "sroie", 4000),
+    ("till-receipt", "wildreceipt", 4000),
+    ("till-receipt", "cord", 4000),
+    ("till-receipt", "fields", 2000),
+    ("invoice", "docile", 3000),
+    ("invoice", "fields", 2000),
+    ("form", "form", 5000),
+)
+"""Types, labels and numbers of invented documents."""
+
+PASSES = (4, 2)
+"""Passes over the real pages whose words are masked, and over all pages with labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Set:
+    """An entry of the list."""
+
+    name: str
+    data: str
+    licence: str
+    documents: int | None = None
+    labels: str | None = None
+    seed: int | None = None
+    unlabelled: bool = False
+    passes: int | None = None
+
+    def to_toml(self) -> str:
+        """Returns the entry as the list holds it."""
+        values = {key: value for key, value in vars(self).items() if value not in (None, False)}
+        lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+        return "\n".join(("[[set]]", *lines)) + "\n"
+
+
+def main() -> int:
+    """Makes the start, or goes on with it; returns the exit code of the last command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the corpora's folders")
+    parser.add_argument("--out", type=Path, required=True, help="folder to make it in")
+    parser.add_argument("--without", action="append", choices=CORPORA, default=[],
+                        help="a corpus that is private later; may be given again")  # fmt: skip
+    parser.add_argument("--share", type=float, default=1.0, help="share of the invented documents")
+    parser.add_argument("--start", default="minilm", help="where it starts from (default: minilm)")
+    parser.add_argument("--parts", choices=("invented", "masked", "all"), default="all",
+                        help="invented labels alone; masked pages before them; or all")  # fmt: skip
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    listed = options.out / "sets.toml"
+    if not listed.is_file():
+        sets = [*invented_sets(options.share), *page_sets(options.data, options.out / "pages")]
+        listed.write_text("\n".join(item.to_toml() for item in sets + corpora(options.data)))
+    found = set_list.read(listed)
+    invented = [item.name for item in found if item.source.is_invented]
+    private = [item.name for item in found if KIN.get(item.name, item.name) in options.without]
+    real = [item.name for item in found if item.name not in (*invented, *private)]
+    start = options.start
+    if real and options.parts != "invented":
+        masked = options.out / "masked"
+        more = f"--unlabelled --epochs {PASSES[0]} --start {start}"
+        code = train(masked, listed, [*invented, *private], more)
+        if code:
+            return code
+        start = f"{masked} --new-labels"
+    labelled = real if options.parts == "all" else []
+    left_out = [item.name for item in found if item.name not in (*invented, *labelled)]
+    return train(options.out / "start", listed, left_out, f"--epochs {PASSES[1]} --start {start}")
+
+
+def invented_sets(share: float) -> list[Set]:
+    """Returns sets of invented documents, a share of the usual number of each."""
+    return [
+        Set(
+            name=f"invented {kind} with labels of {labels}",
+            data=f"invented:{kind}",
+            licence="invented",
+            documents=max(1, round(count * share)),
+            labels=labels,
+            seed=100 + number,
+        )
+        for number, (kind, labels, count) in enumerate(INVENTED)
+    ]
+
+
+def corpora(data: Path) -> list[Set]:
+    """Returns the corpora with labels that are there."""
+    return [
+        Set(name=name, data=str((data / name).resolve()), licence=STATED[name], passes=4)
+        for name in CORPORA
+        if (data / name).is_dir()
+    ]
+
+
+def page_sets(data: Path, out: Path) -> list[Set]:
+    """Writes pages without labels in the labelled format, and returns their sets."""
+    made: dict[str, list[LabelledDocument]] = {}
+    if (data / "docmix" / "train.jsonl.gz").is_file():
+        for source, page in boxes_of_lines(data / "docmix" / "train.jsonl.gz"):
+            made.setdefault(f"docmix {source}", []).append(page)
+    if (data / "fcc_adbuy" / "train.jsonl.gz").is_file():
+        made["fcc_adbuy"] = list(words_of_invoices(data / "fcc_adbuy" / "train.jsonl.gz"))
+    out.mkdir(exist_ok=True)
+    sets = []
+    for name, documents in made.items():
+        path = out / f"{name.replace(' ', '-')}.jsonl.gz"
+        labelled_files.write(path, documents, overwrite=True)
+        licence = STATED[name.split()[0]]
+        sets.append(Set(name=name, data=f"pages/{path.name}", licence=licence, unlabelled=True))
+    return sets
+
+
+def boxes_of_lines(path: Path) -> Iterator[tuple[str, LabelledDocument]]:
+    """Yields the pages of docmix with their sources: boxes of lines, from 0 to 1000, no text."""
+    for entry in lines_of(path):
+        found = [
+            Word(text=BLANK, box=Box(x0=x0, y0=y0, x1=x1, y1=y1), segment=number)
+            for number, (x0, y0, x1, y1) in enumerate(entry["boxes_1000"])
+            if 0 <= x0 < x1 <= 1000 and 0 <= y0 < y1 <= 1000
+        ]
+        if found:
+            page = Page(width=1000, height=1000, words=tuple(found))
+            yield entry["source"], unlabelled(entry["file"], page)
+
+
+def words_of_invoices(path: Path) -> Iterator[LabelledDocument]:
+    """Yields the pages of fcc_adbuy, one document each: words with boxes in points."""
+    for entry in lines_of(path):
+        for page in entry["pages"]:
+            width, height = round(page["width"]) + 1, round(page["height"]) + 1
+            words = tuple(
+                Word(text=text, box=Box(x0=x0, y0=y0, x1=x1, y1=y1))
+                for text, x0, y0, x1, y1 in page["words"]
+                if text.strip() and 0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height
+            )
+            if words:
+                made = Page(width=width, height=height, words=words)
+                yield unlabelled(f"{entry['id']}-{page['page']}", made)
+
+
+def unlabelled(name: str, page: Page) -> LabelledDocument:
+    """Returns a document of one page, without labels."""
+    return LabelledDocument(document=Document(id=name, pages=(page,)), spans=())
+
+
+def lines_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Yields the objects of a gzipped file of JSON lines."""
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        for line in stream:
+            yield json.loads(line)
+
+
+def train(run: Path, listed: Path, left_out: list[str], more: str) -> int:
+    """Trains, goes on with a training that was interrupted, or keeps one that is finished."""
+    if (run / "checkpoint").is_dir():
+        print(f"{run}: done before", flush=True)
+        return 0
+    if (run / "run.json").is_file():
+        more += " --resume"
+    else:  # it took no step
+        shutil.rmtree(run, ignore_errors=True)
+    names = " ".join(f"--without {shlex.quote(name)}" for name in left_out)
+    line = f"train kie --public --data {listed} {names} {more} --out {run}"
+    print(f"\n$ hushdoc {line}", flush=True)
+    return command_line.main(shlex.split(line))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
