@@ -199,13 +199,13 @@ def run(options: argparse.Namespace) -> int:
     )
     images = options.images or start.reads_images(options.start)
     progress = TaskProgress("document", quiet=options.quiet)
-    schema = None if plan is not None else kie_data.schema_of(options)
+    schema = kie_data.schema_of(options)
     with (
         progress,
         dataset.opened(
             source,
             images=images,
-            schema=schema,
+            schema=schema if plan is None else None,
             seen=progress.show,
             report=lambda line: print(line, file=sys.stderr),
         ) as documents,
