@@ -232,8 +232,6 @@ def test_images_have_the_stated_size_and_depend_on_numbers_alone() -> None:
         first, second = (invented.image(seed=8, index=index) for _ in range(2))
         assert first.size == (page.width, page.height)
         assert first.tobytes() == second.tobytes()
-        shown = invented.overlay(first, invented.document(seed=8, index=index))
-        assert shown.size == first.size
 
 
 def test_turned_pages_turn_their_boxes() -> None:

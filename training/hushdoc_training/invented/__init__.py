@@ -4,7 +4,7 @@ Contract: a document is a pure function of (seed, index, config). Nothing here w
 data set; all words come from this package's own lists.
 """
 
-from hushdoc_training.invented.drawing import draw, overlay
+from hushdoc_training.invented.drawing import draw
 from hushdoc_training.invented.label_sets import LABEL_SETS
 from hushdoc_training.invented.planning import Plan, labelled, plan
 from hushdoc_training.invented.settings import (
@@ -34,7 +34,6 @@ __all__ = [
     "draw",
     "image",
     "labelled",
-    "overlay",
     "plan",
     "write",
 ]

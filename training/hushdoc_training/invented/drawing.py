@@ -6,17 +6,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageChops, ImageDraw, ImageFilter
 
-from hushdoc.labels import LabelledDocument
 from hushdoc_training.invented import fonts, random_draws
 from hushdoc_training.invented.planning import Plan
 from hushdoc_training.invented.settings import TILL_RECEIPT
 from hushdoc_training.invented.sheet import Colour, Ink, Mark
 
 _WHITE: Colour = (255, 255, 255)
-_OVERLAY: tuple[Colour, ...] = (
-    (200, 30, 30), (30, 110, 200), (20, 140, 60), (190, 110, 0), (130, 40, 170), (0, 140, 140),
-    (120, 90, 40), (210, 60, 140), (90, 90, 200), (80, 130, 20), (160, 60, 60), (40, 60, 110),
-)  # fmt: skip
 
 
 def draw(plan: Plan, *, worn: bool = True) -> Image.Image:
@@ -25,23 +20,6 @@ def draw(plan: Plan, *, worn: bool = True) -> Image.Image:
     if plan.scan.degrees:
         image = image.rotate(plan.scan.degrees, resample=Image.Resampling.BICUBIC, fillcolor=_WHITE)
     return _worn(image, plan) if worn else image
-
-
-def overlay(image: Image.Image, document: LabelledDocument) -> Image.Image:
-    """Returns the image with every word boxed in its label's colour, or in gray."""
-    page = document.document.pages[0]
-    names = sorted({span.label for span in document.spans})
-    colours: list[Colour] = [(170, 170, 170)] * len(page.words)
-    for span in document.spans:
-        colour = _OVERLAY[names.index(span.label) % len(_OVERLAY)]
-        colours[span.start : span.stop] = [colour] * (span.stop - span.start)
-    shown = image.convert("RGB")
-    pen = ImageDraw.Draw(shown)
-    for word, colour in zip(page.words, colours, strict=True):
-        pen.rectangle(word.box.to_list(), outline=colour)
-    for place, name in enumerate(names):
-        pen.text((4, 2 + 11 * place), name, fill=_OVERLAY[place % len(_OVERLAY)])
-    return shown
 
 
 def _clean(plan: Plan) -> Image.Image:
