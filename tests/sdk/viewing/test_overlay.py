@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +52,18 @@ def test_a_field_is_outlined_in_its_colour_and_its_words_are_tinted() -> None:
     assert plain == (255, 255, 255)
     assert tinted != plain
     assert sum(tinted) > 500
+
+
+def test_the_caption_of_a_field_that_nobody_scored_is_its_label() -> None:
+    """NaN stands for labels by people; "nan" would be drawn as widely as a score."""
+    asked, field = page(), found(page(), "total", 5)
+    (colour,) = [style.colour for style in styles(["total"]).values()]
+    drawn = []
+    for score in (field.score, math.nan):
+        image = overlay(asked, [replace(field, score=score)])
+        row = [image.getpixel((x, 190)) for x in range(WIDTH)]
+        drawn.append(sum(near(pixel, colour) for pixel in row))
+    assert 0 < drawn[1] < 0.8 * drawn[0]
 
 
 def test_the_page_itself_is_not_changed_outside_its_fields(tmp_path: Path) -> None:
