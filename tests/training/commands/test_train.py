@@ -91,7 +91,9 @@ def test_public_documents_have_no_label_outside_the_schema(
     assert Checkpoint.load(tmp_path / "run").labels.fields == tuple(sorted(invented.FIELD_LABELS))
 
 
-def test_the_certificate_will_say_what_was_public_and_what_not(tmp_path: Path) -> None:
+def test_the_certificate_will_say_what_was_public_and_what_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = invented.InventedConfig(document_types=("receipt",))
     invented.write(tmp_path / "data", seed=1, count=8, config=config, images=False)
     public = ["--data", tmp_path / "data", "--public", "--start", "small", "--max-tokens", "64"]
@@ -102,7 +104,11 @@ def test_the_certificate_will_say_what_was_public_and_what_not(tmp_path: Path) -
 
     private = ["--data", tmp_path / "data", "--start", tmp_path / "public", "--steps", "2"]
     private += ["--expected-records", "4"]
+    capsys.readouterr()
     assert train(*private, "--tuned-on", "unaccounted", "--out", tmp_path / "private") == 0
+    said = capsys.readouterr().err
+    assert "Reading the labelled format." in said
+    assert "Documents read" not in said  # a private number, and hidden
     claim = Checkpoint.load(tmp_path / "private").claim
     (guarantee,) = claim.guarantees
     assert (guarantee.kind, guarantee.unit, guarantee.delta) == ("dp", "document", 1e-5)
@@ -111,6 +117,9 @@ def test_the_certificate_will_say_what_was_public_and_what_not(tmp_path: Path) -
     assert {found.treatment for found in claim.data_accesses} == {"accounted", "not-released"}
     assert any("epsilon" in caveat for caveat in claim.caveats)
 
+    shown = ("--private-numbers", "shown-unused", "--out", tmp_path / "shown")
+    assert train(*private, *shown) == 0
+    assert "Documents read: 8" in capsys.readouterr().err
     assert train(*private, "--not-private", "--out", tmp_path / "leaky") == 0
     claim = Checkpoint.load(tmp_path / "leaky").claim
     assert claim.guarantees[0].kind == "none"

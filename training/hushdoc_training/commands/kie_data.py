@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable, short_repr
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from hushdoc.certificate.claim import PublicData
     from hushdoc.labels import LabelledDocument, LabelSet
-    from hushdoc_training.data.dataset import Source
+    from hushdoc_training.data.dataset import Report, Source
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes.kie.start import Start
 
@@ -30,6 +31,26 @@ def name_of(source: Source, ledger: Ledger | None, *, public: bool) -> str:
     if source.is_invented:
         return source.location
     return "public documents" if public else PRIVATE_DOCUMENTS
+
+
+def reporter(source: Source, *, hidden: bool) -> Report:
+    """Returns what prints the lines about what is read; where numbers stay hidden, says so alone.
+
+    How many private documents there are, and that one of them is odd, is no less a number about
+    them than a loss is. `hushdoc data show` tells it to whoever asks.
+    """
+    from hushdoc_training.data import dataset
+
+    if not hidden:
+        return lambda line: print(line, file=sys.stderr)
+    if not source.is_invented:
+        title = dataset.corpus_of(Path(source.location)).title
+        print(
+            f"Reading {title}. How many documents there are, and what is odd in them, is told by "
+            "'hushdoc data show' alone: private training decides nothing by it.",
+            file=sys.stderr,
+        )
+    return lambda line: None
 
 
 def labels_of(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -200,6 +199,7 @@ def run(options: argparse.Namespace) -> int:
     images = options.images or start.reads_images(options.start)
     progress = TaskProgress("document", quiet=options.quiet)
     schema = kie_data.schema_of(options)
+    hidden = plan is not None and options.private_numbers == "hidden"
     with (
         progress,
         dataset.opened(
@@ -207,7 +207,7 @@ def run(options: argparse.Namespace) -> int:
             images=images,
             schema=schema if plan is None else None,
             seen=progress.show,
-            report=lambda line: print(line, file=sys.stderr),
+            report=kie_data.reporter(source, hidden=hidden),
         ) as documents,
     ):
         progress.close()

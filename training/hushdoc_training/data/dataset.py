@@ -34,7 +34,7 @@ Seen = Callable[[int, int], None]
 """Is told after each document how many were invented, of how many."""
 
 Report = Callable[[str], None]
-"""Takes a line about what was read; the first problems in it name documents."""
+"""Takes a line about what was read: it counts documents, and the first problems in it name some."""
 
 NUM_INVENTED = 1000
 """How many documents are invented by default."""
