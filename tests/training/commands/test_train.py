@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hushdoc import labelled_files
 from hushdoc.__main__ import main
+from hushdoc.document.page import Page
+from hushdoc.labels import LabelledDocument
 from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
 
@@ -73,11 +77,20 @@ def test_data_that_are_not_there_are_exit_code_3(
     assert says in capsys.readouterr().err
 
 
+def receipts_of_two_pages() -> Iterator[LabelledDocument]:
+    """Yields invented receipts, each with a page before it that holds no word."""
+    config = invented.InventedConfig(document_types=("receipt",))
+    for made in invented.documents(seed=1, count=4, config=config):
+        pages = (Page(width=9, height=9, words=()), *made.document.pages)
+        document = replace(made.document, pages=pages)
+        spans = tuple(replace(span, page=1) for span in made.spans)
+        yield replace(made, document=document, spans=spans, questions=())
+
+
 def test_public_documents_have_no_label_outside_the_schema(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = invented.InventedConfig(document_types=("receipt",))
-    labelled_files.write(tmp_path / "own.jsonl", invented.documents(seed=1, count=4, config=config))
+    labelled_files.write(tmp_path / "own.jsonl", receipts_of_two_pages())
     public = ["--data", tmp_path / "own.jsonl", "--public", "--start", "small"]
     public += ["--max-tokens", "64", "--out", tmp_path / "run"]
     (tmp_path / "labels.toml").write_text('fields = ["total"]')
@@ -89,6 +102,20 @@ def test_public_documents_have_no_label_outside_the_schema(
     assert train(*public, "--schema", tmp_path / "labels.toml") == 0
     assert "Documents read: 4 (the labelled format)" in capsys.readouterr().err
     assert Checkpoint.load(tmp_path / "run").labels.fields == tuple(sorted(invented.FIELD_LABELS))
+
+
+def test_documents_without_any_label_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = [replace(item, spans=()) for item in receipts_of_two_pages()]
+    labelled_files.write(tmp_path / "own.jsonl", documents)
+    public = ["--data", tmp_path / "own.jsonl", "--public", "--start", "small"]
+    public += ["--max-tokens", "64", "--out", tmp_path / "run"]
+    assert train(*public) == 3
+    assert "No document has a label" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    assert train(*public, "--label", "total") == 0
+    assert "Labels that no document has: ['total']" in capsys.readouterr().err
 
 
 def test_the_certificate_will_say_what_was_public_and_what_not(

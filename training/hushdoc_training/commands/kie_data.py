@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable, short_repr
+from hushdoc.errors import AnnotationError
 from hushdoc_training.commands.training_options import (
     PRIVATE_DOCUMENTS,
     declared_labels,
@@ -66,12 +68,16 @@ def labels_of(
 
     declared = declared_labels(options)
     if declared:
-        if private and options.schema is not None:
-            _count_others(documents, declared)
+        _compare(documents, declared, with_schema=options.schema is not None)
         return LabelSet(fields=tuple(declared))
     if private and start.is_checkpoint(options.start) and not options.new_labels:
         return None
     found = LabelSet.from_documents(documents)
+    if not found.fields:
+        raise AnnotationError(
+            "No document has a label, so there is nothing to learn. Give labelled documents; "
+            "`hushdoc data show` counts their labels."
+        )
     if source.is_invented:
         return LabelSet(fields=found.fields)  # the generator's own
     if private:
@@ -102,13 +108,19 @@ def schema_of(options: argparse.Namespace) -> LabelSet | None:
     return LabelSet(fields=tuple(declared_labels(options)))
 
 
-def _count_others(documents: Sequence[LabelledDocument], declared: Sequence[str]) -> None:
-    names = {*declared}
-    others = [span.label for item in documents for span in item.spans if span.label not in names]
-    if others:
+def _compare(
+    documents: Sequence[LabelledDocument], declared: Sequence[str], *, with_schema: bool
+) -> None:
+    """Says how documents' labels differ from those declared, on the trainer's own terminal."""
+    found = Counter(span.label for item in documents for span in item.spans)
+    missing = [name for name in declared if name not in found]
+    others = Counter({name: count for name, count in found.items() if name not in declared})
+    if missing:
+        print(f"Labels that no document has: {short_repr(missing, 200)}", file=sys.stderr)
+    if others and with_schema:
         print(
             "Spans with labels that the schema lacks, outside of all fields: "
-            f"{len(others)} ({short_repr(sorted(set(others)), 200)})",
+            f"{others.total()} ({short_repr(sorted(others), 200)})",
             file=sys.stderr,
         )
 
