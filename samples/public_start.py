@@ -190,7 +190,8 @@ def words_of_invoices(path: Path) -> Iterator[LabelledDocument]:
             words = tuple(
                 Word(text=text, box=Box(x0=x0, y0=y0, x1=x1, y1=y1))
                 for text, x0, y0, x1, y1 in page["words"]
-                if text.strip() and 0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height
+                if text.strip() and text.isprintable()  # a few are damaged
+                if 0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height
             )
             if words:
                 made = Page(width=width, height=height, words=words)

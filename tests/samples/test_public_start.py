@@ -30,7 +30,12 @@ def _corpora(folder: Path) -> Path:
         {"file": "b/2.webp", "source": "docbank", "boxes_1000": boxes},
     )
     words = [[f"word{n}", 5.0 * n, 10.0, 5.0 * n + 4, 19.5] for n in range(60)]
-    page = {"page": 0, "width": 612.0, "height": 792.0, "words": [*words, ["", 1, 1, 2, 2]]}
+    page = {
+        "page": 0,
+        "width": 612.0,
+        "height": 792.0,
+        "words": [*words, ["", 1, 1, 2, 2], ["\x8b", 1, 1, 2, 2]],
+    }
     _write(
         folder / "fcc_adbuy" / "train.jsonl.gz", {"id": "x", "pages": [page, page | {"page": 1}]}
     )
