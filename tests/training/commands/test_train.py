@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -116,6 +117,26 @@ def test_documents_without_any_label_are_refused(
     assert not (tmp_path / "run").exists()
     assert train(*public, "--label", "total") == 0
     assert "Labels that no document has: ['total']" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("numbers", ["hidden", "shown"])
+def test_private_training_tells_what_labels_documents_have_only_where_numbers_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], numbers: str
+) -> None:
+    labelled_files.write(tmp_path / "own.jsonl", receipts_of_two_pages())
+    public = ["--data", tmp_path / "own.jsonl", "--public", "--start", "small"]
+    assert train(*public, "--max-tokens", "64", "--out", tmp_path / "start") == 0
+    private = ["--data", tmp_path / "own.jsonl", "--start", tmp_path / "start", "--new-labels"]
+    private += ["--label", "elsewhere", "--steps", "1", "--expected-records", "2"]
+    private += ["--private-numbers", numbers, "--tuned-on", "unaccounted"]
+    capsys.readouterr()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        assert train(*private, "--out", tmp_path / "run") == 0
+    said = capsys.readouterr().err + "".join(str(item.message) for item in warned)
+    shown = numbers == "shown"
+    assert ("Labels that no document has" in said) is shown
+    assert ("labels that the model does not learn" in said) is shown
 
 
 def test_the_certificate_will_say_what_was_public_and_what_not(

@@ -68,7 +68,8 @@ def labels_of(
 
     declared = declared_labels(options)
     if declared:
-        _compare(documents, declared, with_schema=options.schema is not None)
+        if not private or options.private_numbers != "hidden":
+            _compare(documents, declared, with_schema=options.schema is not None)
         return LabelSet(fields=tuple(declared))
     if private and start.is_checkpoint(options.start) and not options.new_labels:
         return None
@@ -111,7 +112,7 @@ def schema_of(options: argparse.Namespace) -> LabelSet | None:
 def _compare(
     documents: Sequence[LabelledDocument], declared: Sequence[str], *, with_schema: bool
 ) -> None:
-    """Says how documents' labels differ from those declared, on the trainer's own terminal."""
+    """Says how documents' labels differ from those declared; `hushdoc data show` says it too."""
     found = Counter(span.label for item in documents for span in item.spans)
     missing = [name for name in declared if name not in found]
     others = Counter({name: count for name, count in found.items() if name not in declared})

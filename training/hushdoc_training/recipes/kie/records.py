@@ -107,15 +107,17 @@ def windows_of(
     return made
 
 
-def known_labels(documents: Sequence[LabelledDocument], labels: LabelSet) -> list[LabelledDocument]:
+def known_labels(
+    documents: Sequence[LabelledDocument], labels: LabelSet, *, warned: bool
+) -> list[LabelledDocument]:
     """Returns documents without spans of other labels: what they cover is outside of all fields.
 
     A document with such a span would otherwise be refused, and whether a run starts would tell that
-    it is there; so a warning, which whoever trains sees and nobody else, is all that comes of it.
+    it is there. A warning counts them, but where un-noised numbers are hidden.
     """
     fields = set(labels.fields)
     others = sum(any(span.label not in fields for span in item.spans) for item in documents)
-    if others:
+    if others and warned:
         warnings.warn(
             f"{others} documents have labels that the model does not learn; what they cover counts "
             "as outside of all fields. Name them with --label if it should.",

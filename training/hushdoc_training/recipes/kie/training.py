@@ -77,7 +77,7 @@ def train_plain(
     # Refuses what could not be certified before an hour is spent on it.
     claimed = hashlib.sha256(claim.to_json()).hexdigest()
     windows = shuffled_windows(
-        known_labels(documents, start.labels),
+        known_labels(documents, start.labels, warned=True),
         start.encoder,
         start.labels,
         share=settings.segment_shuffling,
@@ -222,7 +222,7 @@ def train_private(
         return Outcome(charged=plan.steps, interrupted=False)
     found = _audited(start, plan, settings, device) if audited else None
     unused = unreached(start)
-    read = known_labels(documents, start.labels)
+    read = known_labels(documents, start.labels, warned=view.shown)
     # What refuses to train does so before the folder is taken and steps are reserved.
     with private_training(
         start,
