@@ -1,7 +1,8 @@
 """Attention as one operator: what a model's code does in several steps is traced as one.
 
 ONNX has had such an operator since its operator set 23, which is what torch's own function for
-attention is traced to. Most models call that function; LayoutLMv3 has steps of its own.
+attention is traced to. Most models call that function; LayoutLMv3 has steps of its own, and a bias
+for each pair of tokens by how far apart they stand.
 """
 
 from __future__ import annotations
@@ -30,9 +31,14 @@ def in_one_step(model: Any) -> Iterator[None]:
     """
     import torch
 
-    parts = [part for part in model.modules() if hasattr(part, "cogview_attention")]
-    for part in parts:
-        part.forward = update_wrapper(partial(_attended, part), _attended)
+    replaced = [
+        (part, name, update_wrapper(partial(function, part), function))
+        for part in model.modules()
+        for mark, name, function in _OWN_STEPS
+        if hasattr(part, mark)
+    ]
+    for part, name, function in replaced:
+        setattr(part, name, function)
     functions = torch.nn.functional
     attention = functions.scaled_dot_product_attention
     # With its name: torch names the functions that a wrong model has called.
@@ -43,8 +49,8 @@ def in_one_step(model: Any) -> Iterator[None]:
         yield
     finally:
         functions.scaled_dot_product_attention = attention
-        for part in parts:
-            del part.forward
+        for part, name, _ in replaced:
+            delattr(part, name)
 
 
 def _with_whole_mask(
@@ -60,22 +66,72 @@ def _attended(
     part: Any,
     hidden_states: Any,  # [batch, sequence, heads * width]
     attention_mask: Any = None,  # [batch, 1, 1, sequence], added to scores
-    rel_pos: Any = None,  # [batch, heads, sequence, sequence]
+    rel_pos: Any = None,  # [batch, heads, sequence, sequence], divided already
     rel_2d_pos: Any = None,
     **_: Any,
 ) -> tuple[Any, None]:
-    """Returns what LayoutLMv3SelfAttention.forward does outside training, without the weights."""
+    """Returns what LayoutLMv3SelfAttention.forward does outside training, without the weights.
+
+    Head by head: the scores of one stay in the processor's cache, those of all do not.
+    """
     import torch
 
     width = part.attention_head_size
     query, key, value = (
-        project(hidden_states).unflatten(-1, (-1, width)).transpose(1, 2)
+        project(hidden_states).unsqueeze(1).split(width, dim=-1)
         for project in (part.query, part.key, part.value)
     )
-    bias = attention_mask
+    biases = [attention_mask] * len(query)
     if part.has_relative_attention_bias:
-        places = rel_pos + rel_2d_pos if part.has_spatial_attention_bias else rel_pos
-        places = places / math.sqrt(width)
-        bias = places if bias is None else places + bias
-    context = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-    return context.transpose(1, 2).flatten(-2), None
+        bias = rel_pos + rel_2d_pos if part.has_spatial_attention_bias else rel_pos
+        bias = bias if attention_mask is None else bias + attention_mask
+        biases = bias.split(1, dim=1)
+    attention = torch.nn.functional.scaled_dot_product_attention
+    context = [
+        attention(*head[:3], attn_mask=head[3])
+        for head in zip(query, key, value, biases, strict=True)
+    ]
+    return torch.cat(context, dim=-1).squeeze(1), None
+
+
+def _by_token(part: Any, position_ids: Any) -> Any:
+    """Returns what LayoutLMv3Encoder._cal_1d_pos_emb does, divided as `_attended` needs it."""
+    return _by_distance(
+        part, part.rel_pos_bias, position_ids, bins=part.rel_pos_bins, most=part.max_rel_pos
+    ).permute(0, 3, 1, 2)
+
+
+def _by_place(part: Any, bbox: Any) -> Any:
+    """Returns what LayoutLMv3Encoder._cal_2d_pos_emb does, divided as `_attended` needs it."""
+    across, down = (
+        _by_distance(
+            part, table, bbox[:, :, side], bins=part.rel_2d_pos_bins, most=part.max_rel_2d_pos
+        )
+        for table, side in ((part.rel_pos_x_bias, 0), (part.rel_pos_y_bias, 3))
+    )
+    return (across + down).permute(0, 3, 1, 2)
+
+
+def _by_distance(part: Any, table: Any, places: Any, *, bins: int, most: int) -> Any:
+    """Returns the bias [batch, sequence, sequence, heads] of tokens at places [batch, sequence].
+
+    It is looked up by distance: which bin a distance is in is found at export. Beyond `most` all
+    are in the last one.
+    """
+    import torch
+
+    width = part.config.hidden_size // part.config.num_attention_heads
+    bucket = part.relative_position_bucket(
+        torch.arange(-most, most + 1), num_buckets=bins, max_distance=most
+    )
+    biases = table.weight.t()[bucket] / math.sqrt(width)
+    apart = places.unsqueeze(-2) - places.unsqueeze(-1)
+    return biases[apart.clamp(-most, most) + most]
+
+
+_OWN_STEPS = (
+    ("cogview_attention", "forward", _attended),
+    ("_cal_1d_pos_emb", "_cal_1d_pos_emb", _by_token),
+    ("_cal_2d_pos_emb", "_cal_2d_pos_emb", _by_place),
+)
+"""What LayoutLMv3 does in steps of its own: by what its part is known, and the function."""

@@ -32,11 +32,20 @@ def traced(model: Any) -> Any:
     return quantize.optimized(tiny.traceable(model).traced(), "basic")
 
 
-def test_each_layer_has_one_operator_and_no_softmax_is_left(traced: Any) -> None:
-    assert operators(traced)["Attention"] == LAYERS
+def test_each_layer_or_head_has_one_operator_and_no_softmax_is_left(
+    model: Any, traced: Any
+) -> None:
+    config = model.inner.config
+    parts = config.num_attention_heads if config.model_type == "layoutlmv3" else 1
+    assert operators(traced)["Attention"] == parts * LAYERS
     assert operators(traced)["Softmax"] == 0
-    (mask,) = {node.input[3] for node in traced.graph.node if node.op_type == "Attention"}
-    assert mask, "every layer reads one sum of mask and places, computed once"
+    masks = {node.input[3] for node in traced.graph.node if node.op_type == "Attention"}
+    assert all(masks)
+    assert len(masks) == parts, "every layer reads one sum of mask and places, computed once"
+
+
+def test_bins_of_distances_are_found_at_export(traced: Any) -> None:
+    assert operators(traced)["Log"] == 0
 
 
 def test_the_variant_for_accelerators_keeps_the_steps() -> None:
@@ -66,16 +75,35 @@ def test_layoutlmv3_answers_alike_in_one_step(places: int) -> None:
     biases = torch.randn(2, 3, 2, 9, 9, generator=generator)
     with torch.no_grad():
         expected = part(states, mask, rel_pos=biases[0], rel_2d_pos=biases[1])[0]
+        biases /= part.attention_head_size**0.5
         with attention.in_one_step(encoder):
             found = part(states, mask, rel_pos=biases[0], rel_2d_pos=biases[1])[0]
     assert not torch.equal(expected[1], expected[2])
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
+def test_layoutlmv3s_places_have_the_biases_of_their_bins() -> None:
+    (encoder,) = (
+        item for item in tiny.model("layoutlmv3").modules() if hasattr(item, "_cal_2d_pos_emb")
+    )
+    width = encoder.config.hidden_size // encoder.config.num_attention_heads
+    tokens = torch.tensor([[0, 1, 2, 7, 8, 40, 127, 128, 129, 500], [5] * 10])
+    boxes = torch.stack([2 * tokens, tokens, tokens.flip(1), 1000 - 2 * tokens], dim=-1)
+    with torch.no_grad():
+        expected = encoder._cal_1d_pos_emb(tokens), encoder._cal_2d_pos_emb(boxes)
+        with attention.in_one_step(encoder):
+            found = encoder._cal_1d_pos_emb(tokens), encoder._cal_2d_pos_emb(boxes)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert len(theirs.unique()) > 8
+        torch.testing.assert_close(ours * width**0.5, theirs, atol=1e-6, rtol=1e-5)
+
+
 def test_a_failure_leaves_the_model_as_it_was(model: Any) -> None:
     before = torch.nn.functional.scaled_dot_product_attention
     forwards = [part.forward for part in model.modules()]
+    names = [set(vars(part)) for part in model.modules()]
     with pytest.raises(TypeError), attention.in_one_step(model):
         model()
     assert torch.nn.functional.scaled_dot_product_attention is before
     assert [part.forward for part in model.modules()] == forwards
+    assert [set(vars(part)) for part in model.modules()] == names
