@@ -18,7 +18,8 @@ from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.recipes.kie import records as ordering
 from hushdoc_training.recipes.kie import start as kie_start
 from hushdoc_training.recipes.kie import training
-from hushdoc_training.recipes.kie.records import Window, records_of, shuffled_windows
+from hushdoc_training.recipes.kie.epochs import shuffled_windows
+from hushdoc_training.recipes.kie.records import Window, records_of
 
 READING = Preprocessing(word_order="reading", cls_id=2, sep_id=3, pad_id=0)
 GIVEN = replace(READING, word_order="given")

@@ -15,8 +15,9 @@ from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.privacy import claims
 from hushdoc_training.recipes.kie import public_sets
 from hushdoc_training.recipes.kie import training as kie
+from hushdoc_training.recipes.kie.epochs import shuffled_windows
 from hushdoc_training.recipes.kie.public_sets import PublicSet
-from hushdoc_training.recipes.kie.records import collate, loss_of, shuffled_windows, windows_of
+from hushdoc_training.recipes.kie.records import collate, loss_of, windows_of
 from hushdoc_training.recipes.kie.settings import PlainSettings
 from hushdoc_training.recipes.kie.start import Start
 

@@ -29,11 +29,11 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness import dropout_seeds
 from hushdoc_training.recipes.kie import private
 from hushdoc_training.recipes.kie import training as kie
+from hushdoc_training.recipes.kie.epochs import shuffled_segments
 from hushdoc_training.recipes.kie.records import (
     collate,
     loss_of,
     records_of,
-    shuffled_segments,
     windows_of,
 )
 from hushdoc_training.recipes.kie.settings import PlainSettings

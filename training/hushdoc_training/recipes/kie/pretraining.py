@@ -26,15 +26,14 @@ from hushdoc.labels import LabelledDocument
 from hushdoc.runtime.encoding import Encoder
 from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.recipes.kie import training
+from hushdoc_training.recipes.kie.epochs import epoch_batches, shuffled_windows
 from hushdoc_training.recipes.kie.identity import documents_digest, identity
 from hushdoc_training.recipes.kie.records import (
     IGNORED,
     TensorBatch,
     Window,
     collate,
-    epoch_batches,
     mixed_precision,
-    shuffled_windows,
 )
 from hushdoc_training.recipes.kie.start import Start
 from hushdoc_training.runs import loop, state

@@ -13,7 +13,6 @@ import torch
 from torch.nn import functional
 
 from hushdoc.document.document import Document
-from hushdoc.document.page import Page
 from hushdoc.labels import (
     LabelledDocument,
     LabelSet,
@@ -165,43 +164,6 @@ def records_of(
     return Records(grouped, unit="document")
 
 
-def shuffled_segments(
-    labelled: LabelledDocument, generator: np.random.Generator
-) -> LabelledDocument:
-    """Returns the document with each page's segments in a random order, labels moved along."""
-    pages: list[Page] = []
-    spans: list[Span] = []
-    for number, page in enumerate(labelled.document.pages):
-        starts = [
-            index
-            for index, word in enumerate(page.words)
-            if index == 0 or word.segment is None or word.segment != page.words[index - 1].segment
-        ]
-        inside = {
-            index
-            for span in labelled.spans
-            if span.page == number
-            for index in range(span.start + 1, span.stop)
-        }
-        starts = [index for index in starts if index not in inside]
-        blocks = list(zip(starts, [*starts[1:], len(page.words)], strict=True))
-        order = [index for at in generator.permutation(len(blocks)) for index in range(*blocks[at])]
-        moved = {old: new for new, old in enumerate(order)}
-        pages.append(replace(page, words=tuple(page.words[index] for index in order)))
-        spans.extend(
-            replace(span, start=moved[span.start], stop=moved[span.start] + span.stop - span.start)
-            for span in labelled.spans
-            if span.page == number
-        )
-    document = replace(labelled.document, pages=tuple(pages))
-    return LabelledDocument(
-        document=document,
-        spans=tuple(spans),
-        provider=labelled.provider,
-        document_type=labelled.document_type,
-    )
-
-
 def collate(encoder: Encoder, parts: Sequence[Window]) -> TensorBatch:
     """Returns windows padded into one batch."""
     batch = encoder.batch(
@@ -220,19 +182,6 @@ def collate(encoder: Encoder, parts: Sequence[Window]) -> TensorBatch:
         annotated=torch.from_numpy(np.stack(known)) if known else None,
         **{name: torch.from_numpy(value) for name, value in batch.items()},
     )
-
-
-def with_token_noise(batch: TensorBatch, share: float) -> TensorBatch:
-    """Returns the batch with some tokens replaced by others of it; boxes and targets stay."""
-    inside = batch.attention_mask.bool()
-    inside[:, 0] = False
-    inside &= batch.bbox[..., 0] < batch.bbox[..., 2]  # not the closing token, a box of one point
-    rates = torch.rand(len(inside), 1) * share
-    chosen = inside & (torch.rand(inside.shape) < rates)
-    ids = batch.input_ids.clone()
-    pool = ids[inside]
-    ids[chosen] = pool[torch.randint(len(pool), (int(chosen.sum()),))]
-    return replace(batch, input_ids=ids)
 
 
 def mixed_precision(device: torch.device) -> torch.autocast:
@@ -339,47 +288,6 @@ def predict(
         tags = [labels.tags[index] for index in path]
         found[item].extend(spans_from_tags(tags, page=number))
     return found
-
-
-POOL = 32
-"""Batches that are sorted by length together."""
-
-
-def shuffled_windows(
-    documents: Sequence[LabelledDocument],
-    encoder: Encoder,
-    labels: LabelSet,
-    *,
-    share: float,
-    generator: np.random.Generator,
-    annotated: Sequence[BoolArray] | None = None,  # of each document, as `Window.annotated`
-) -> list[Window]:
-    """Returns all windows; in a share of the documents segments come in another order."""
-    made = []
-    for number, labelled in enumerate(in_order(documents, encoder.preprocessing)):
-        moved = generator.random() < share
-        item = shuffled_segments(labelled, generator) if moved else labelled
-        windows = windows_of(item, encoder, labels)
-        if annotated is not None:
-            windows = [replace(window, annotated=annotated[number]) for window in windows]
-        made.extend(windows)
-    return made
-
-
-def epoch_batches(
-    windows: Sequence[Window], batch_size: int, *, generator: np.random.Generator
-) -> list[list[Window]]:
-    """Returns an epoch's batches: random, but of similar lengths so that little is padding."""
-    order = generator.permutation(len(windows))
-    batches = []
-    for first in range(0, len(order), POOL * batch_size):
-        chosen = sorted(
-            order[first : first + POOL * batch_size],
-            key=lambda index: windows[index].stop - windows[index].start,
-        )
-        for at in range(0, len(chosen), batch_size):
-            batches.append([windows[index] for index in chosen[at : at + batch_size]])
-    return [batches[index] for index in generator.permutation(len(batches))]
 
 
 def in_order(

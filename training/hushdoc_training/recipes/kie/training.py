@@ -29,19 +29,17 @@ from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.private_view import HELD_OUT, PrivateView
 from hushdoc_training.recipes.kie import audits
 from hushdoc_training.recipes.kie.audits import Audited
+from hushdoc_training.recipes.kie.epochs import epoch_batches, shuffled_windows, with_token_noise
 from hushdoc_training.recipes.kie.identity import documents_digest, identity, images_digest
 from hushdoc_training.recipes.kie.private import private_training, unreached
 from hushdoc_training.recipes.kie.records import (
     BoolArray,
     Window,
     collate,
-    epoch_batches,
     in_order,
     known_labels,
     loss_of,
     predict,
-    shuffled_windows,
-    with_token_noise,
     without_copies,
 )
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
