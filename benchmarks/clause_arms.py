@@ -14,11 +14,20 @@ import numpy.typing as npt
 from hushdoc.accounting import calibration
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.audit import canaries
-from hushdoc_training.crf import filling, noiseless_fitting, private_fitting, term_cost
+from hushdoc_training.commands.table_options import CLASSIFIER_STEPS
+from hushdoc_training.crf import (
+    filling,
+    noiseless_fitting,
+    private_fitting,
+    private_linear,
+    term_cost,
+)
 from hushdoc_training.crf.fitting import FittedTable, fit, occurrences
 from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed import public_texts
+from hushdoc_training.recipes.hashed.private_runs import CLASSIFIER
+from hushdoc_training.recipes.hashed.private_tables import RARITY, STAYING
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.recipes.hashed.settings import TOTAL_LEARNING_RATE
 
@@ -32,9 +41,8 @@ BUDGETS = {
     "dp_sgd_3": (3.0, 16, 260.0),
     "dp_sgd_1": (1.0, 4, 70.0),
 }
-"""Epsilon, steps and `Settings.total_learning_rate`, chosen as emphasis and rarity on the training
-contracts: three quarters of their companies were trained on, the others scored. Epsilon does not
-cover these looks at them. No test contract was among them.
+"""Epsilon, steps and `Settings.total_learning_rate`, chosen on contracts that are not scored, as
+emphasis and rarity (`clause_choices`). Epsilon does not cover these looks at them.
 """
 
 ARMS = ("original", "paper_fill", "paper_fill_file", "noisy_fill", "noiseless", *BUDGETS)
@@ -70,6 +78,7 @@ RARE = 2
 """A rare term is in at most so many contracts."""
 
 Floats = npt.NDArray[np.floating]
+Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,10 +117,13 @@ class Task:
         folder: Where fitted tables are kept.
         word_shares: By frequency rank, the share of all features that a word is in.
         rarity: What public transitions hold a run of a label to cost.
+        staying: And each further item of it.
         unseen_scale: Scale of rows that public text does not use, as a share of the largest.
         reach: By how much private training travels further than on contracts.
         noisy_fill: From which features a noisy fill is learned: "frequent", words scaled by public
             text, in batches; or "frequent_pairs", by CRFsuite.
+        classes: Whether items are whole texts, which private tables learn as `hushdoc train
+            classifier` does by default: settings of its own, rows scaled by private counts.
         halves: The same with half the contracts to train on, with the other half, and with those
             that are scored: an attacker's own table.
     """
@@ -126,10 +138,12 @@ class Task:
     settings: Settings
     folder: Path
     word_shares: dict[int, float] = field(default_factory=dict)
-    rarity: float = 5.5
+    rarity: float = RARITY
+    staying: float = STAYING
     unseen_scale: float = 0.02
     reach: float = 1.0
     noisy_fill: str = "frequent"
+    classes: bool = False
     halves: tuple[Task, ...] = ()
 
 
@@ -286,9 +300,9 @@ def _learned(task: Task, kind: str) -> FittedTable:
         start=Start(
             tags=task.names,
             scales=scales_of(task, kind),
-            transitions=private_fitting.transitions_of(task.names, rarity=task.rarity),
+            transitions=private_fitting.transitions_of(task.names),
         ),
-        settings=replace(task.settings, total_learning_rate=TOTAL_LEARNING_RATE),
+        settings=Settings(total_learning_rate=TOTAL_LEARNING_RATE),
     )
 
 
@@ -308,7 +322,18 @@ def _private(task: Task, arm: str, scales: Floats) -> Trained:
     epsilon, plan, _ = _plan(task, arm)
     features = task.train.features["words"]
     rows = task.schemes["words"].rows
-    table = fit_private(task, arm, private_data(task), scales)
+    if task.classes:
+        table = private_linear.fit_private_linear(
+            features,
+            task.train.labels,
+            names=task.names,
+            scales=rows,
+            plan=plan,
+            stream=SecretStream(),
+            settings=CLASSIFIER,
+        )
+    else:
+        table = fit_private(task, arm, private_data(task), scales)
     facts = {} if epsilon is None else {"epsilon": epsilon, "delta": DELTA, "steps": plan.steps}
     return Trained(
         weights=table.weights,
@@ -322,6 +347,7 @@ def _private(task: Task, arm: str, scales: Floats) -> Trained:
 
 def _plan(task: Task, arm: str) -> tuple[float | None, Plan, Settings]:
     epsilon, steps, total_learning_rate = BUDGETS.get(arm, (None, *BUDGETS["dp_sgd_8"][1:]))
+    steps = CLASSIFIER_STEPS if task.classes else steps
     plan = Plan(
         steps=steps,
         noise_multiplier=0.0 if epsilon is None else _noise_multiplier(epsilon, steps),
@@ -347,7 +373,9 @@ def private_data(task: Task) -> canaries.Data:
 def fit_private(task: Task, arm: str, data: canaries.Data, scales: Floats) -> PrivateTable:
     """Returns the table of a private arm, trained on the task's data or on more."""
     _, plan, settings = _plan(task, arm)
-    transitions = private_fitting.transitions_of(task.names, rarity=task.rarity)
+    transitions = private_fitting.transitions_of(
+        task.names, rarity=task.rarity, staying=task.staying
+    )
     return private_fitting.fit_private(
         data.features,
         data.labels,

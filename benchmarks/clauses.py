@@ -42,15 +42,25 @@ from hushdoc.labels import OUTSIDE, spans_from_tags
 from hushdoc.runtime.hashed.chains import viterbi
 from hushdoc.runtime.hashed.table import HashedTable, item_scores, lookup_scores
 from hushdoc_training import labelled_texts as readers
-from hushdoc_training.crf.corpus import Corpus, sentence_corpus, split, tagged_corpus
+from hushdoc_training.crf import whole_texts
+from hushdoc_training.crf.corpus import (
+    Corpus,
+    is_held_out,
+    sentence_corpus,
+    split,
+    tagged_corpus,
+)
 from hushdoc_training.crf.filling import NOISY_FILL_DOCUMENTS
 from hushdoc_training.crf.frequency import frequent
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.crf.term_cost import terms
 from hushdoc_training.invented import clause_contracts
 from hushdoc_training.labelled_texts import Contract
+from hushdoc_training.recipes.hashed import private_runs
 
 HELD_OUT = 0.25
+SCORED = "report"
+"""Salt of the digests by which companies are scored; `clause_choices` looks at no others."""
 RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 """Frequency ranks of words whose cost is measured; 100 is reported."""
 
@@ -85,9 +95,12 @@ def main() -> int:
     parser.add_argument("--arms", help="only these, parted by commas")
     parser.add_argument("--tasks", help="only those whose name begins so")
     parser.add_argument("--plot", type=Path, help="draw the cost of words by frequency here")
+    parser.add_argument("--no-attacks", action="store_true", help="score tables, attack none")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     options = parser.parse_args()
     scale = QUICK if options.quick else FULL
+    if options.no_attacks:
+        scale = replace(scale, puzzles=0)
     if options.arms:
         scale = replace(scale, arms=tuple(options.arms.split(",")))
     began = time.monotonic()
@@ -155,12 +168,10 @@ def clause_tasks(
     contracts: list[Contract], public: Sequence[str], scale: Scale
 ) -> Iterator[tuple[str, Callable[[Path], Task]]]:
     """Yields a task for each of the clause types that most contracts have."""
-    sides = by_company(contracts, HELD_OUT)
-    halves = (*by_company(sides[0], 0.5, seed=1), sides[1])
+    sides = by_company(contracts, HELD_OUT, SCORED)
+    halves = (*by_company(sides[0], 0.5, "halves"), sides[1])
     schemes = schemes_of(replace(SCHEME, rows=scale.rows))
-    counts = Counter(label for contract in contracts for label in {s[0] for s in contract.spans})
-    skipped = {"Parties", "Document Name", "Agreement Date", "Effective Date", "Expiration Date"}
-    types = [label for label, _ in counts.most_common() if label not in skipped][: scale.types]
+    types = frequent_types(contracts, scale.types)
 
     @cache
     def shared() -> tuple[Side, Side, hashing.Features, dict[int, float]]:
@@ -189,7 +200,7 @@ def clause_tasks(
             public=background,
             expected_records=scale.expected_records,
             puzzles=scale.puzzles,
-            settings=Settings(),
+            settings=private_runs.CLAUSES,
             folder=folder,
             word_shares=word_shares,
         )
@@ -205,12 +216,21 @@ def clause_tasks(
         yield label, partial(make, label)
 
 
+def frequent_types(contracts: Sequence[Contract], most: int) -> list[str]:
+    """Returns the clause types that most contracts have; names and dates are none."""
+    counts = Counter(label for contract in contracts for label in {s[0] for s in contract.spans})
+    skipped = {"Parties", "Document Name", "Agreement Date", "Effective Date", "Expiration Date"}
+    return [label for label, _ in counts.most_common() if label not in skipped][:most]
+
+
 def by_company(
-    contracts: list[Contract], held_out: float, seed: int = 0
+    contracts: list[Contract], held_out: float, salt: str
 ) -> tuple[list[Contract], list[Contract]]:
-    """Returns two parts; a company's contracts are all in one."""
-    groups = [contract.group for contract in contracts]
-    return split(contracts, groups, held_out=held_out, seed=seed)
+    """Returns two parts; a company's contracts are all in one, which its salted digest decides."""
+    sides: dict[bool, list[Contract]] = {False: [], True: []}
+    for contract in contracts:
+        sides[is_held_out(salt + str(contract.group), held_out)].append(contract)
+    return sides[False], sides[True]
 
 
 def other_tasks(
@@ -233,21 +253,22 @@ def newsgroups(data: Path, public: Sequence[str], folder: Path) -> Task:
     scheme = replace(SCHEME, rows=2**18, bigrams=False, skip_grams=False)
     sides = []
     for part in split(messages, range(len(messages)), held_out=HELD_OUT):
-        tokens = [segmentation.words(message.text) for message in part]
+        made = whole_texts.class_corpus(part, names)
+        tokens = whole_texts.tokens(made)
         found = hashing.features(tokens, scheme)
-        ends = np.arange(len(part) + 1)
+        ends = np.arange(len(tokens) + 1)
         sides.append(
             Side(
                 tokens=(),
                 features={
                     "pairs": found,
-                    "words": found,
+                    "words": whole_texts.whole(made.features(scheme), made),
                     **{
                         kind: frequent(tokens, scheme, ends, least_records=NOISY_FILL_DOCUMENTS)
                         for kind in ("frequent", "frequent_pairs")
                     },
                 },
-                labels=np.array([names.index(message.label) for message in part]),
+                labels=whole_texts.classes(made),
                 sequences=ends,
                 records=ends,
             )
@@ -262,9 +283,8 @@ def newsgroups(data: Path, public: Sequence[str], folder: Path) -> Task:
         puzzles=0,
         settings=Settings(emphasis=1.0, transition_scale=0.0),
         folder=folder,
-        unseen_scale=1.0,
-        reach=12.0,
         noisy_fill="frequent_pairs",
+        classes=True,
     )
 
 
@@ -313,6 +333,7 @@ def tagged(
         settings=Settings(emphasis=4.0),
         folder=folder,
         rarity=4.0,
+        staying=1.0,
         unseen_scale=1.0,
         reach=2.0,
         noisy_fill="frequent_pairs",

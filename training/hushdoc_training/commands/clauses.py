@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -252,14 +252,16 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
 
 def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
     from hushdoc_training.crf.private_fitting import Settings
+    from hushdoc_training.recipes.hashed.private_runs import CLAUSES
     from hushdoc_training.recipes.hashed.table_tasks import Clauses
 
+    settings = CLAUSES if corpus.level == "sentence" else Settings()
     rate = options.total_learning_rate or table_options.DP_SGD_LEARNING_RATE
     return tables.by_dp_sgd(
         options,
         Clauses(corpus=corpus, scheme=scheme),
         public=_public(options, scheme),
-        settings=Settings(total_learning_rate=rate),
+        settings=replace(settings, total_learning_rate=rate),
         unit_definition=SENTENCE if options.sentences_are_documents else None,
     )
 

@@ -24,7 +24,7 @@ from hushdoc_training.commands.training_options import (
 )
 
 MODES = ("paper-fill", "noisy-fill", "term-dp", "dp-sgd", "none")
-DP_SGD_LEARNING_RATE = 350.0
+DP_SGD_LEARNING_RATE = 500.0
 """Default of --total-learning-rate for clauses by DP-SGD."""
 
 CLASSIFIER_ROWS = 2**18

@@ -42,6 +42,9 @@ DELTA = 1e-5
 BOUND = 1.0
 """Length of a row of a table with noise; a public constant."""
 
+CLAUSES = Settings(total_learning_rate=500.0, emphasis=20.0)
+"""Settings of DP-SGD for sentences of documents."""
+
 CLASSIFIER = replace(private_linear.LINEAR, total_learning_rate=600.0, length=1.0)
 """Settings of DP-SGD for classes of whole texts; a text of any length counts as one of length 1."""
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.crf import private_fitting
-from hushdoc_training.crf.chain import Grouping
+from hushdoc_training.crf.chain import Floats, Grouping
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
 from hushdoc_training.crf.term_release import LogOddsTable, released, rows_of_a_term
@@ -32,6 +32,10 @@ from hushdoc_training.runs import receipts
 from hushdoc_training.runs.receipts import Declared
 
 RELEASES = ("hash-table",)
+RARITY, STAYING = 1.5, 3.0
+"""What a run of sentences with a label costs at the start, and each sentence more; chosen, as
+`private_runs.CLAUSES`, by `benchmarks/clause_choices.py`."""
+
 _DEFAULTS = Settings()
 
 
@@ -111,13 +115,20 @@ def fit_documents(
         start=Start(
             tags=corpus.names,
             scales=private_fitting.public_scales(public, scheme.rows, unseen_scale=unseen_scale),
-            transitions=private_fitting.transitions_of(corpus.names),
+            transitions=_transitions(corpus),
         ),
         plan=plan,
         settings=settings,
         stream=SecretStream(),
         charge=charge,
     )
+
+
+def _transitions(corpus: Corpus) -> Floats:
+    """Returns what training begins with: runs of sentences are held less rare than of tokens."""
+    if corpus.level == "token":
+        return private_fitting.transitions_of(corpus.names)
+    return private_fitting.transitions_of(corpus.names, rarity=RARITY, staying=STAYING)
 
 
 def require_documents(plan: PrivacyPlan) -> None:
