@@ -102,6 +102,8 @@ def main() -> int:
                         help="a corpus that is private later; may be given again")  # fmt: skip
     parser.add_argument("--share", type=float, default=1.0, help="share of the invented documents")
     parser.add_argument("--start", default="minilm", help="where it starts from (default: minilm)")
+    parser.add_argument("--box-level", choices=("segment", "word"), default="segment",
+                        help="boxes that the model reads (default: segment)")  # fmt: skip
     parser.add_argument("--parts", choices=("invented", "masked", "all"), default="all",
                         help="invented labels alone; masked pages before them; or all")  # fmt: skip
     options = parser.parse_args()
@@ -114,7 +116,7 @@ def main() -> int:
     invented = [item.name for item in found if item.source.is_invented]
     private = [item.name for item in found if KIN.get(item.name, item.name) in options.without]
     real = [item.name for item in found if item.name not in (*invented, *private)]
-    start = options.start
+    start = f"{options.start} --box-level {options.box_level}"
     if real and options.parts != "invented":
         masked = options.out / "masked"
         more = f"--unlabelled --epochs {PASSES[0]} --start {start}"

@@ -69,6 +69,19 @@ def test_all_tokens_of_a_word_are_taken_out_together(
         assert len({asked for _, asked in group}) == 1
 
 
+def test_no_word_shows_the_hidden_box_of_its_segment(
+    small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    segments = replace(small_start.preprocessing, box_level="segment")
+    start = replace(small_start, preprocessing=segments)
+    made, _, boxes = _masked(start, receipts, MaskedSettings(hidden_boxes=0.4))
+    hidden = made.bins[..., 0] != IGNORED
+    for row in range(len(hidden)):
+        taken = {tuple(box) for box in boxes[row][hidden[row]].tolist()}
+        assert taken.isdisjoint(tuple(box) for box in made.inputs.bbox[row].tolist())
+    assert bool(hidden.any())
+
+
 def test_unknown_words_teach_about_their_boxes_alone(
     small_start: Start, receipts: list[LabelledDocument]
 ) -> None:

@@ -30,6 +30,7 @@ from hushdoc_training.recipes.kie.epochs import epoch_batches, shuffled_windows
 from hushdoc_training.recipes.kie.identity import documents_digest, identity
 from hushdoc_training.recipes.kie.records import (
     IGNORED,
+    BoolArray,
     TensorBatch,
     Window,
     collate,
@@ -215,11 +216,10 @@ class Masking:
         for row, part in enumerate(parts):
             inside = slice(1, 1 + part.stop - part.start)
             words = part.page.words[part.start : part.stop]
-            _, number = np.unique(words, return_inverse=True)
-            drawn = generator.random(number.max() + 1)[number]
-            masked = drawn < self.settings.masked_words
-            hidden = drawn > 1 - self.settings.hidden_boxes
-            masked &= ids[row, inside] != self.unknown
+            masked = _some(words[:, None], self.settings.masked_words, generator)
+            # Words of a segment may share its box, which is to be told from other boxes.
+            hidden = _some(boxes[row, inside], self.settings.hidden_boxes, generator)
+            masked &= ~hidden & (ids[row, inside] != self.unknown)
             asked[row, inside][masked] = ids[row, inside][masked]
             bins[row, inside][hidden] = boxes[row, inside][hidden] * BINS // _SIDE
             ids[row, inside][masked] = self._instead(ids[row, inside][masked], generator)
@@ -239,6 +239,18 @@ class Masking:
         manner = generator.random(len(ids))
         random = generator.integers(0, self.vocabulary, len(ids))
         return np.where(manner < 0.8, self.mask, np.where(manner < 0.9, random, ids))
+
+
+def _some(
+    rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
+    share: float,
+    generator: np.random.Generator,
+) -> BoolArray:
+    """Draws some of the different rows, and returns which of all rows are equal to one of them."""
+    _, number = np.unique(rows, axis=0, return_inverse=True)
+    number = number.reshape(-1)
+    drawn: BoolArray = (generator.random(number.max() + 1) < share)[number]
+    return drawn
 
 
 def _mean(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
