@@ -53,6 +53,9 @@ HELD_OUT = 0.2
 CLAUSE_TYPES = 4
 """How many of the most frequent clause types are learned, each by a table of its own."""
 
+NO_CLAUSES = {"Parties", "Document Name", "Agreement Date", "Effective Date", "Expiration Date"}
+"""Labels of contracts that are facts of a few words and no clauses."""
+
 PRIVATE = "--epsilon 8 --delta 1e-5 --private-numbers shown-unused"
 INVENTED = {
     "cord": "invented:till-receipt --labels cord",
@@ -232,7 +235,8 @@ def score(run: Path, documents: Sequence[LabelledDocument]) -> float:
 def clauses(place: Place, contracts: Sequence[Contract]) -> dict[str, Any]:
     """Returns the figures of contracts: means over their most frequent clause types."""
     counts = Counter(label for item in contracts for label in {span[0] for span in item.spans})
-    labels = [label for label, _ in counts.most_common(CLAUSE_TYPES)]
+    ranked = [label for label, _ in counts.most_common() if label not in NO_CLAUSES]
+    labels = ranked[:CLAUSE_TYPES]
     size = declared((1 - HELD_OUT) * len(contracts))
     arms = {
         "not_private": f"--mode none --algorithm pa {place.scale.table}",

@@ -83,7 +83,7 @@ def test_options_go_before_the_recipe() -> None:
     settings = recipe.with_options(
         recipe.named("hundreds").private, Namespace(dropout=0.3, decay=False, trained=None)
     )
-    assert (settings.dropout, settings.decay, settings.trained) == (0.3, False, "biases")
+    assert (settings.dropout, settings.decay, settings.trained) == (0.3, False, "output")
 
 
 @pytest.mark.parametrize("number", [0, -1, 1.5])

@@ -46,6 +46,8 @@ class Recipe:
     reason: str
 
 
+# Tens and hundreds were tried on invented receipts and invoices, from a start that knew receipts of
+# tills alone; what thousands and many train follows from the arithmetic above.
 RECIPES = (
     Recipe(
         name="tens",
@@ -53,7 +55,7 @@ RECIPES = (
         sampling_rate=0.5,
         steps=40,
         clipping_norm=0.1,
-        private=PrivateSettings(learning_rate=1e-2, trained="output"),
+        private=PrivateSettings(learning_rate=3e-2, trained="output"),
         plain=PlainSettings(epochs=20, batch_size=8, learning_rate=2e-4),
         reason="the output layer alone, as noise on more would drown so few documents",
     ),
@@ -63,19 +65,19 @@ RECIPES = (
         sampling_rate=0.25,
         steps=60,
         clipping_norm=0.1,
-        private=PrivateSettings(learning_rate=1e-2, trained="biases"),
+        private=PrivateSettings(learning_rate=3e-2, trained="output"),
         plain=PlainSettings(epochs=15, batch_size=8, learning_rate=2e-4),
-        reason="biases, norms and output layer, in few steps with many documents in each",
+        reason="the output layer alone, in few large steps, as noise outweighs them on more",
     ),
     Recipe(
         name="thousands",
         documents=9999,
-        sampling_rate=0.05,
-        steps=200,
+        sampling_rate=0.1,
+        steps=100,
         clipping_norm=0.1,
         private=PrivateSettings(learning_rate=1e-2, trained="biases"),
         plain=PlainSettings(epochs=5, batch_size=16, learning_rate=3e-4),
-        reason="biases, norms and output layer, in more steps",
+        reason="biases, norms and output layer, on which so many documents outweigh noise",
     ),
     Recipe(
         name="many",
