@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,6 +78,27 @@ def test_every_count_has_the_noise_of_a_step() -> None:
     assert (found.scales == 1.0).all()
 
 
+def test_scales_follow_the_noisy_counts_alone() -> None:
+    """Each scale, taken back to its count, is off the true count by the noise that was drawn."""
+    seen: list[np.ndarray] = []
+
+    class Kept(SecretStream):
+        def lattice_noise(self, *arguments: object, **named: object) -> np.ndarray:
+            seen.append(super().lattice_noise(*arguments, **named))  # type: ignore[arg-type]
+            return seen[-1]
+
+    plan = FreePlan(noise_multiplier=2.0)
+    items = [[0]] * 400 + [[row] for row in range(1, 21) for _ in range(40)]
+    found = private_counts.rarity_scales(records(items), 30, plan, stream=Kept())
+    grid = lattice.of_truncated(norm=1.0, noise_multiplier=2.0)
+    [noise] = seen
+    noise = noise * grid.step
+    least = 3 * grid.width * grid.step
+    largest = 400 + noise[0]
+    counts = largest * (least / largest) ** np.sqrt(found.scales[1:21])
+    assert counts == pytest.approx(40 + noise[1:21], rel=1e-5)
+
+
 def test_what_all_records_have_is_common_and_what_few_have_is_rare() -> None:
     data = records(texts(400))
     plan = FreePlan(noise_multiplier=0.5)
@@ -87,7 +109,9 @@ def test_what_all_records_have_is_common_and_what_few_have_is_rare() -> None:
     assert scales.max() <= 1.0
 
 
-def test_counting_is_one_of_the_steps_that_are_charged_and_certified() -> None:
+def test_counting_is_one_of_the_steps_that_are_charged_and_certified(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     plan = PrivacyPlan.calibrated(
         epsilon=4, sampling_rate=1.0, steps=6, clipping_norm=1.0, expected_records=50
     )
@@ -106,8 +130,21 @@ def test_counting_is_one_of_the_steps_that_are_charged_and_certified() -> None:
             charge=charged.append,
         )
 
+    count, step, taken = private_counts.noisy_counts, private_linear.Training.step, []
+
+    def counted(*arguments: Any, **named: Any) -> np.ndarray:
+        taken.append("count")
+        return count(*arguments, **named)
+
+    def stepped(training: private_linear.Training) -> None:
+        taken.append("step")
+        step(training)
+
+    monkeypatch.setattr(private_counts, "noisy_counts", counted)
+    monkeypatch.setattr(private_linear.Training, "step", stepped)
     table = fit(ROWS, plan)
     assert charged == [6]
+    assert taken == ["count", *["step"] * 5]
     plan.require_executed(table.receipt)
     assert table.receipt.steps == 6
     assert table.weights.shape == (ROWS, 2)

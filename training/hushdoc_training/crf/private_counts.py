@@ -46,6 +46,26 @@ def rarity_scales(data: RecordSet, rows: int, plan: Plan, *, stream: SecretStrea
     """
     meter = Meter(planned_steps=plan.steps, privacy_unit=data.unit)
     grid = lattice.of_truncated(norm=plan.clipping_norm, noise_multiplier=plan.noise_multiplier)
+    counts = noisy_counts(data, rows, plan, grid, meter=meter, stream=stream)
+    meter.divided(plan.expected_records)
+    least = max(_DEVIATIONS * grid.width, 1.0)
+    largest = float(counts.max(initial=0.0))
+    if largest < 2 * least:
+        return Counted(scales=np.ones(rows), meter=meter)
+    rarity = np.log(largest / np.clip(counts, least, largest)) / np.log(largest / least)
+    return Counted(scales=np.maximum(rarity**_POWER, FLOOR), meter=meter)
+
+
+def noisy_counts(
+    data: RecordSet,
+    rows: int,
+    plan: Plan,
+    grid: lattice.Lattice,
+    *,
+    meter: Meter,
+    stream: SecretStream,
+) -> Floats:
+    """Returns the count of each row with its noise, in whole steps of the grid."""
     counts = _counted(data, rows, plan, grid, meter=meter, stream=stream)
     meter.noised(
         std=grid.deviation,
@@ -54,13 +74,7 @@ def rarity_scales(data: RecordSet, rows: int, plan: Plan, *, stream: SecretStrea
         distribution=grid.distribution,
     )
     counts += grid.noise(stream, counts.shape)
-    meter.divided(plan.expected_records)
-    least = max(_DEVIATIONS * grid.width, 1.0)
-    largest = float(counts.max(initial=0.0))
-    if largest < 2 * least:
-        return Counted(scales=np.ones(rows), meter=meter)
-    rarity = np.log(largest / np.clip(counts, least, largest)) / np.log(largest / least)
-    return Counted(scales=np.maximum(rarity**_POWER, FLOOR), meter=meter)
+    return counts
 
 
 def _counted(

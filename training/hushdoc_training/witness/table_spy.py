@@ -1,8 +1,8 @@
 """A spy at the table: sees by how much each step of its fitting moves it.
 
 The state of a `crf.private_fitting.Training` is looked at before and after each `step`; what is in
-between is not touched. A run may fit tables of other documents too, which are told apart by their
-number of records.
+between is not touched. So are the noisy counts of a `crf.private_counts`, if it takes the first
+step. A run may fit tables of other documents too, which are told apart by their number of records.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc_training.crf import private_fitting
+from hushdoc_training.crf import private_counts, private_fitting
 from hushdoc_training.crf.chain import Gradient, Record
 
 Floats = npt.NDArray[np.float64]
 
 _FITTING: Any = private_fitting
+_COUNTING: Any = private_counts
 
 
 @dataclass(kw_only=True)
@@ -32,12 +33,16 @@ class Seen:
         first: By how much the first step moved rows and transitions, in one row.
         steps: How many it took.
         finite: Whether every move was.
+        counts: The noisy counts of all rows that it began with; empty where it counted none.
+        counted: How often it counted.
     """
 
     training: Any
     first: Floats = field(default_factory=lambda: np.zeros(0))
     steps: int = 0
     finite: bool = True
+    counts: Floats = field(default_factory=lambda: np.zeros(0))
+    counted: int = 0
 
     @property
     def read(self) -> npt.NDArray[np.integer[Any]]:
@@ -62,17 +67,26 @@ class TableSpy:
         """Prepares to look."""
         self._records, self._poisoned = records, poisoned
         self._seen: list[Seen] = []
+        self._counts: list[Floats] = []
 
     def __enter__(self) -> Self:
         """Begins."""
         self._step = _FITTING.Training.step
         self._gradients: Callable[..., list[Gradient]] = _FITTING.gradients
         step, look = self._step, self._look
+        self._count, keep = _COUNTING.noisy_counts, self._keep
+        count = self._count
+
+        def counted(data: Any, rows: int, plan: Any, grid: Any, **named: Any) -> Floats:
+            counts: Floats = count(data, rows, plan, grid, **named)
+            keep(data, counts * grid.step)
+            return counts
 
         def watched(training: Any) -> None:
             look(training, step)
 
         _FITTING.Training.step = watched
+        _COUNTING.noisy_counts = counted
         if self._poisoned:
             _FITTING.gradients = self._spoiled
         return self
@@ -85,12 +99,22 @@ class TableSpy:
     ) -> None:
         """Ends."""
         _FITTING.Training.step = self._step
+        _COUNTING.noisy_counts = self._count
         _FITTING.gradients = self._gradients
 
     @property
     def seen(self) -> Seen | None:
         """What the fitting of the known documents did; None where none was seen."""
-        return self._seen[0] if self._seen else None
+        if not self._seen:
+            return None
+        seen = self._seen[0]
+        seen.counted = len(self._counts)
+        seen.counts = self._counts[0] if self._counts else seen.counts
+        return seen
+
+    def _keep(self, data: Any, counts: Floats) -> None:
+        if len(data.records) == self._records:
+            self._counts.append(counts)
 
     def _look(self, training: Any, step: Callable[[Any], None]) -> None:
         if len(training._data.records) != self._records:

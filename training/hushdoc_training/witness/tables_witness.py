@@ -1,7 +1,8 @@
 """The witness of tables trained by DP-SGD: `train clauses` and `train classifier`.
 
-Such a run takes all records in every step, and draws coins and noise from one stream. Its runs, the
-last document being the canary:
+Such a run takes all records in every step, and draws coins and noise from one stream. Where its
+first step counts rows instead, the counts are held to the claim as the steps are that learn. Its
+runs, the last document being the canary:
 
     whole      all documents
     renewed    the same, from other entropy: one first step minus the other is noise alone
@@ -58,6 +59,7 @@ def testify(options: argparse.Namespace, runs: CommandRuns, *, write: Write) -> 
     _, poisoned = run(documents[False], SEED, poisoned=True)
     if not (renewed and shrunk_run and poisoned):
         return [*made, findings.true("the fitting was seen in every run", False)]
+    made += _of_counts(claim, whole, renewed, shrunk_run)
     return made + _of_first_steps(claim, whole, renewed, shrunk_run, poisoned)
 
 
@@ -69,35 +71,66 @@ def _run(
     return out, spy.seen
 
 
-def _rate(claim: Claimed) -> float:
+def _learning(claim: Claimed, seen: Seen) -> int:
+    """Returns how many steps are left to learn by, after those that count."""
+    return claim.steps - seen.counted
+
+
+def _rate(claim: Claimed, seen: Seen) -> float:
     """Returns what a sum is multiplied by, of which a record is at most one clipping norm."""
     divisor = claim.divisor * claim.number("clipping_norm")
-    return claim.number("total_learning_rate") / claim.steps / divisor
+    return claim.number("total_learning_rate") / _learning(claim, seen) / divisor
 
 
 def _of_whole_run(claim: Claimed, seen: Seen, out: Path) -> list[Finding]:
     """Compares steps, and the noise of what no record reads in the table that was released."""
     made = [
-        findings.steps(claim.steps, seen.steps),
+        findings.steps(claim.steps, seen.steps + seen.counted),
         findings.true("every move of the table is finite", seen.finite),
     ]
     table = table_checkpoint.load(out)
     unread = np.ones(len(table.weights), dtype=bool)
     unread[seen.read] = False
     numbers = table.weights[unread] / seen.scales[unread, None]
-    averaged = max(1, round(claim.number("averaged") * claim.steps))
-    shares = np.minimum(1.0, np.arange(claim.steps, 0, -1) / averaged)
-    std = claim.noise_multiplier * claim.number("clipping_norm") * _rate(claim)
+    learning = _learning(claim, seen)
+    averaged = max(1, round(claim.number("averaged") * learning))
+    shares = np.minimum(1.0, np.arange(learning, 0, -1) / averaged)
+    std = claim.noise_multiplier * claim.number("clipping_norm") * _rate(claim, seen)
     std *= math.sqrt(float(np.square(shares).sum()))
     if numbers.size < 2:
         return made
     return made + findings.noise("noise of rows that nobody reads", numbers, expected=std)
 
 
+def _of_counts(claim: Claimed, whole: Seen, renewed: Seen, shrunk: Seen) -> list[Finding]:
+    """Compares the counts of the first step, if it counts, as the claim has to say."""
+    says = "scales" in claim.settings
+    made = [findings.true("rows are counted as the claim says", (whole.counted == 1) == says)]
+    if not whole.counted:
+        return made
+    if not whole.counts.shape == renewed.counts.shape == shrunk.counts.shape:
+        return [*made, findings.true("all runs count the same rows", False)]
+    bound = claim.number("clipping_norm")
+    return [
+        *made,
+        *findings.noise(
+            "noise of counts",
+            renewed.counts - whole.counts,
+            expected=claim.noise_multiplier * bound,
+            draws=2,
+        ),
+        findings.moved(
+            "a document of many words moves the counts by",
+            float(np.linalg.norm(whole.counts - shrunk.counts)),
+            most=math.sqrt(2) * bound,  # one of a single word is in its place; no count is below 0
+        ),
+    ]
+
+
 def _of_first_steps(
     claim: Claimed, whole: Seen, renewed: Seen, shrunk: Seen, poisoned: Seen
 ) -> list[Finding]:
-    bound = claim.number("clipping_norm") * _rate(claim)
+    bound = claim.number("clipping_norm") * _rate(claim, whole)
     same = [seen.first.shape == whole.first.shape for seen in (renewed, shrunk, poisoned)]
     if not all(same):
         return [findings.true("all runs read the same rows", False)]
