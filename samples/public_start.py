@@ -102,6 +102,10 @@ def main() -> int:
                         help="a corpus that is private later; may be given again")  # fmt: skip
     parser.add_argument("--share", type=float, default=1.0, help="share of the invented documents")
     parser.add_argument("--start", default="minilm", help="where it starts from (default: minilm)")
+    parser.add_argument("--public-overlap", default="unknown",
+                        choices=("none", "unknown", "partial", "contained"),
+                        help="how far what is read may hold later protected documents; default "
+                        "policies refuse all but none (default: unknown)")  # fmt: skip
     parser.add_argument("--box-level", choices=("segment", "word"), default="segment",
                         help="boxes that the model reads (default: segment)")  # fmt: skip
     parser.add_argument("--parts", choices=("invented", "masked", "all"), default="all",
@@ -116,14 +120,15 @@ def main() -> int:
     invented = [item.name for item in found if item.source.is_invented]
     private = [item.name for item in found if KIN.get(item.name, item.name) in options.without]
     real = [item.name for item in found if item.name not in (*invented, *private)]
-    start = f"{options.start} --box-level {options.box_level}"
+    told = f"--box-level {options.box_level} --public-overlap {options.public_overlap}"
+    start = f"{options.start} {told}"
     if real and options.parts != "invented":
         masked = options.out / "masked"
         more = f"--unlabelled --epochs {PASSES[0]} --start {start}"
         code = train(masked, listed, [*invented, *private], more)
         if code:
             return code
-        start = f"{masked} --new-labels"
+        start = f"{masked} --new-labels {told}"
     labelled = real if options.parts == "all" else []
     left_out = [item.name for item in found if item.name not in (*invented, *labelled)]
     return train(options.out / "start", listed, left_out, f"--epochs {PASSES[1]} --start {start}")

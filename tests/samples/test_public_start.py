@@ -46,7 +46,7 @@ def test_a_start_is_made_and_kept_without_what_is_private_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folders = ("--data", _corpora(tmp_path / "data"), "--out", tmp_path / "out")
-    small = ("--share", "0.0005", "--start", "small")
+    small = ("--share", "0.0005", "--start", "small", "--public-overlap", "none")
     line = (SAMPLE, *folders, *small, "--without", "sroie")
     monkeypatch.setattr(sys, "argv", [str(part) for part in line])
     sample = runpy.run_path(str(SAMPLE))
@@ -56,6 +56,8 @@ def test_a_start_is_made_and_kept_without_what_is_private_later(
     names = {data.name for data in masked.claim.public_data}
     assert names == {"docmix docbank", "fcc_adbuy"}
     stored = Checkpoint.load(tmp_path / "out" / "start")
+    overlaps = {data.overlap_with_protected for data in stored.claim.public_data}
+    assert overlaps == {"none"}
     assert {"company", "menu.nm", "question", "vendor_name"} <= set(stored.labels.fields)
     assert names < {data.name for data in stored.claim.public_data}
     assert sample["main"]() == 0
