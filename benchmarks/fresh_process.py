@@ -103,6 +103,7 @@ def main(
     parser = argparse.ArgumentParser(description=(doc or "").split("\n")[0])
     parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--fastembed", metavar="PYTHON", help="an interpreter that has fastembed")
+    parser.add_argument("--optimum", metavar="PYTHON", help="an interpreter that has optimum-onnx")
     parser.add_argument("--arm", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.arm:

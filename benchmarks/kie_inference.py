@@ -11,6 +11,10 @@ then some more times, whose CPU time counts.
     int8_vs_torch_int8             torch's own dynamic quantization / our int8
     int8_vs_torch_bf16             torch under autocast to bfloat16 / our int8, on processors that
                                    compute in it
+    fp32_vs_optimum_512_image, int8_vs_optimum_512_image   optimum's own export of the model, run by
+                                   optimum, where --optimum names an interpreter that has it
+                                   (optimum-onnx, torch and onnxruntime). Without an image its graph
+                                   does not run
     fp32_floor, int8_floor         what *_vs_torch would be if our graph were its matrix products
                                    and nothing else
     *_512_image, *_128             the same for each size
@@ -55,6 +59,27 @@ RATIOS = {
 }
 """Each is one arm's CPU time over another's."""
 
+OPTIMUM = """
+import json, sys, time
+import numpy as np, onnxruntime, torch
+from optimum.onnxruntime import ORTModelForCustomTasks, ORTModelForTokenClassification
+folder, made, fed, calls = *sys.argv[1:4], int(sys.argv[4])
+if not calls:
+    ORTModelForTokenClassification.from_pretrained(folder, export=True).save_pretrained(made)
+    sys.exit()
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = 1
+model = ORTModelForCustomTasks.from_pretrained(made, session_options=options)
+fed = {name: torch.from_numpy(value) for name, value in np.load(fed).items()}
+spent = []
+for _ in range(calls + 1):
+    began = time.process_time()
+    answer = model(**fed)["logits"]
+    spent.append(time.process_time() - began)
+np.save(sys.argv[5], answer.numpy())
+print(json.dumps(spent[1:]))
+"""
+
 LABELS = 7
 PATCH = 16
 IMAGE = 224
@@ -80,13 +105,13 @@ FULL = Scale(layers=12, hidden=768, heads=12, rounds=4, calls=3)
 QUICK = Scale(layers=2, hidden=384, heads=6, rounds=1, calls=2)
 
 
-def compare(work: Path, scale: Scale) -> dict[str, Any]:
+def compare(work: Path, scale: Scale, optimum: str | None) -> dict[str, Any]:
     """Returns every figure; raises where the graphs do not answer like torch."""
     sizes = prepare(work, scale)
     found: dict[str, Any] = {}
     medians: dict[str, dict[str, float]] = {}
     for case in CASES:
-        medians[case] = speeds(work, case, scale)
+        medians[case] = speeds(work, case, scale, optimum if case == "512_image" else None)
     for name, (theirs, ours) in RATIOS.items():
         if theirs in medians["128"]:
             ratios = {
@@ -94,6 +119,10 @@ def compare(work: Path, scale: Scale) -> dict[str, Any]:
             }
             found |= {f"{name}_{case}": ratio for case, ratio in ratios.items()}
             found[name] = min(ratios.values())
+    if optimum:
+        spent = medians["512_image"]
+        for name in ("fp32", "int8"):
+            found[f"{name}_vs_optimum_512_image"] = round(spent["optimum"] / spent[name], 2)
     found |= memory(work, scale) | loading(work, scale)
     for name, goal in GOALS.items():
         print(f"{name}: {found[name]} (goal: at least {goal:g})")
@@ -185,7 +214,7 @@ def inputs(rows: int, tokens: int, image: int | None) -> dict[str, Any]:
     return made
 
 
-def speeds(work: Path, case: str, scale: Scale) -> dict[str, float]:
+def speeds(work: Path, case: str, scale: Scale, optimum: str | None) -> dict[str, float]:
     """Returns the median CPU seconds of a call, for each arm."""
     precisions = {"torch": "float32", "torch_int8": "int8"}
     if "bf16" in machine.description():  # elsewhere it is emulated
@@ -198,11 +227,32 @@ def speeds(work: Path, case: str, scale: Scale) -> dict[str, float]:
         commands[variant] = arm("session", work / f"{case}.{variant}.onnx", case, scale.calls)
         products = work / f"products_{case}.{variant}.onnx"
         commands[f"products_{variant}"] = arm("products", products, scale.calls)
+    if optimum:
+        commands["optimum"] = by_optimum(work, case, scale.calls, optimum)
     costs = fresh_process.take_turns(commands, scale.rounds)
+    if optimum:
+        require_alike(work, case)
     return {
         name: statistics.median(value for cost in found for value in cost.printed)
         for name, found in costs.items()
     }
+
+
+def by_optimum(work: Path, case: str, calls: int, python: str) -> Sequence[str]:
+    """Returns the command that asks optimum, which has exported the model."""
+    np.savez(work / "fed.npz", **inputs(1, *CASES[case]))
+    given = [str(work / name) for name in ("torch", "optimum", "fed.npz")]
+    fresh_process.cost([python, "-c", OPTIMUM, *given, "0"])
+    return [python, "-c", OPTIMUM, *given, str(calls), str(work / "optimum.npy")]
+
+
+def require_alike(work: Path, case: str) -> None:
+    """Raises unless optimum answered like our float32 graph."""
+    ours = by_default(str(work / f"{case}.fp32.onnx"))(inputs(1, *CASES[case]))[0]
+    difference = float(np.abs(np.load(work / "optimum.npy") - ours).max())
+    print(f"{case} optimum: differs from our float32 by {difference:.2g}")
+    if difference > 1e-3:
+        raise SystemExit("optimum does not answer like us.")
 
 
 def memory(work: Path, scale: Scale) -> dict[str, float]:
@@ -362,7 +412,7 @@ ARMS: Mapping[str, Callable[..., Any]] = {
 
 
 def _compared(work: Path, options: argparse.Namespace) -> dict[str, Any]:
-    return compare(work, QUICK if options.quick else FULL)
+    return compare(work, QUICK if options.quick else FULL, options.optimum)
 
 
 if __name__ == "__main__":
