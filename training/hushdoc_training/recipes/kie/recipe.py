@@ -6,7 +6,8 @@ a number that is counted differs between neighbouring data sets, and so would al
 What decides is how far the noise drowns the sum. With n documents whose clipped gradients agree to
 a share s, all steps together move d trained numbers by about n * s of signal for sqrt(d) / mu of
 noise, where mu is the budget as a Gaussian's (1.67 for epsilon 8 at delta 1e-5; Dong et al. 2022),
-however the budget is divided into steps. So few documents train few numbers.
+however the budget is divided into steps; where noise multipliers fall below one, as with many small
+steps, down to half of that. So few documents train few numbers.
 """
 
 from __future__ import annotations
