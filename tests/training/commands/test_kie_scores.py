@@ -12,7 +12,7 @@ from hushdoc.__main__ import main
 from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.data import dataset, splits
-from hushdoc_training.private_view import HELD_OUT
+from hushdoc_training.private_view import HELD_OUT, TESTED
 from hushdoc_training.recipes.kie import start as kie_start
 from hushdoc_training.recipes.kie import training
 from hushdoc_training.recipes.kie.identity import documents_digest
@@ -153,6 +153,41 @@ def test_public_tests_of_a_private_run_leave_its_claim_as_it_is(
     claim = Checkpoint.load(tmp_path / "run").claim
     assert claim.guarantees[0].hyperparameter_tuning == "none"
     assert not any("score" in found.purpose for found in claim.data_accesses)
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_whether_a_private_document_is_in_a_public_test_file_is_told_by_nothing(
+    data: Path, public: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], copied: bool
+) -> None:
+    """A refusal told of one document, and so did the number of those left out of the score."""
+    tests = tmp_path / "tests"
+    invented.write(tests, seed=2, count=4, config=RECEIPTS, images=False)
+    own = sorted(data.glob("*.json"))[0]
+    twin = json.loads(own.read_text())
+    twin["id"] = "a copy"
+    (tests / "copy.json").write_text(json.dumps(twin))
+    if not copied:
+        own.unlink()
+    capsys.readouterr()
+    chosen = ("--start", public, "--test", tests, "--public-test")
+    assert train("--data", data, *PRIVATE, *chosen, "--out", tmp_path / "run") == 0
+    printed = capsys.readouterr().out
+    assert "copies of private documents in it are not looked for" in printed
+    assert "Test: 5 documents, by the weights of the checkpoint" in printed
+
+
+def test_a_private_test_file_with_documents_of_private_training_loses_them_and_the_claim_says_so(
+    data: Path, public: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    chosen = ("--start", public, "--test", data, "--private-numbers", "shown-unused")
+    assert train("--data", data, *PRIVATE, *chosen, "--out", tmp_path / "run") == 0
+    printed = capsys.readouterr().out
+    assert "12 of 12 left out, which are in training too" in printed
+    claim = Checkpoint.load(tmp_path / "run").claim
+    (access,) = [found for found in claim.data_accesses if "test file" in found.purpose]
+    assert access.treatment == "not-released"
+    assert TESTED in str(claim.guarantees[0].assumes)
 
 
 def test_a_finished_private_run_shows_no_score_that_its_claim_does_not_know(

@@ -56,7 +56,8 @@ def add_options(parser: CommandParser, group: argparse._ArgumentGroup) -> None:
         choices=("refuse", "drop"),
         default="refuse",
         help="documents of --test that are in training too, or nearly: refuse to train, or leave "
-        "them out of the score (default: refuse)",
+        "them out of the score (default: refuse; private training leaves them out of a score on "
+        "private documents, and does not look for them among public ones)",
     )
     group.add_argument(
         "--public-test",
@@ -148,12 +149,17 @@ def _apart(
     documents: Sequence[LabelledDocument],
     train: Sequence[LabelledDocument],
 ) -> Sequence[LabelledDocument]:
-    """Returns the documents of --test that are not in training."""
+    """Returns the documents of --test that are not in training, as far as that may be told."""
     from hushdoc_training.data import splits
 
+    private = not (options.public or options.not_private or _is_invented(options.data))
+    if private and "--test" not in _private_options(options):
+        # Whether training starts, and what is scored, would tell that a document is in training.
+        print("Test:       copies of private documents in it are not looked for")
+        return documents
     copies = splits.shared(documents, train, traits=splits.traits_of)
     found = [copy for copy in copies if copy is not None]
-    if found and options.test_copies == "refuse":
+    if found and options.test_copies == "refuse" and not private:
         raise AnnotationError(
             f"{len(found)} of {len(documents)} documents of --test are in training too: "
             f"{_named(found)}. A score on them says nothing about others. Take them out of one of "

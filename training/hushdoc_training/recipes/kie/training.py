@@ -26,7 +26,7 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import trial
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
-from hushdoc_training.private_view import HELD_OUT, PrivateView
+from hushdoc_training.private_view import HELD_OUT, TESTED, PrivateView
 from hushdoc_training.recipes.kie import audits
 from hushdoc_training.recipes.kie.audits import Audited
 from hushdoc_training.recipes.kie.epochs import epoch_batches, shuffled_windows, with_token_noise
@@ -290,10 +290,16 @@ def _audited(
 
 
 def _scoring(name: str, scored: Sequence[str]) -> tuple[DataAccess, ...]:
-    """Returns the access to held-out documents; those of a test file are not the protected data."""
-    purpose = f"{HELD_OUT}, shown to whoever trained; nothing was learned from them"
-    read = DataAccess(data=name, purpose=purpose, accounted_in=(), treatment="not-released")
-    return (read,) if HELD_OUT in scored else ()
+    """Returns the accesses to private documents that scores take."""
+    purposes = {
+        HELD_OUT: f"{HELD_OUT}, shown to whoever trained; nothing was learned from them",
+        TESTED: "comparison with documents of a test file, whose copies are left out of its score, "
+        "shown to whoever trained; nothing was learned from it",
+    }
+    return tuple(
+        DataAccess(data=name, purpose=purposes[what], accounted_in=(), treatment="not-released")
+        for what in scored
+    )
 
 
 def history(start: Start) -> tuple[PublicData, ...]:
