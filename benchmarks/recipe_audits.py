@@ -37,7 +37,7 @@ from hushdoc_training.data.dataset import Source
 from hushdoc_training.invented import clause_contracts
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.lattice import Lattice
-from hushdoc_training.recipes.hashed import canary_corpora, private_runs
+from hushdoc_training.recipes.hashed import canary_corpora, private_runs, public_texts
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.recipes.hashed.table_tasks import Clauses, WholeTexts
 from hushdoc_training.recipes.kie import training
@@ -140,15 +140,14 @@ def tables(rows: int) -> dict[str, Recipe]:
     texts = clause_contracts.contracts(20, seed=1)
     features = corpus.sentence_corpus(texts, []).features(words)
 
-    def documents(task: Any, settings: Settings, unseen_scale: float) -> Recipe:
-        public = PublicText(features=features, data=(), unseen_scale=unseen_scale)
+    def documents(task: Any, settings: Settings, public: PublicText) -> Recipe:
         return lambda out: private_runs.protect_documents(
             task, plan, public=public, out=out, name="contracts", settings=settings
         )
 
     return {
-        "clauses": documents(clauses, Settings(), 0.02),
-        "classifier": documents(classes, private_runs.CLASSIFIER, 1.0),
+        "clauses": documents(clauses, private_runs.CLAUSES, PublicText(features=features, data=())),
+        "classifier": documents(classes, private_runs.CLASSIFIER, public_texts.counted()),
         "terms": lambda out: private_runs.protect_terms(
             clauses, epsilon=EPSILON, out=out, name="contracts"
         ),
