@@ -114,6 +114,14 @@ def test_a_corpus_labels_what_asks_for_a_field_where_it_does() -> None:
         if span.label == "date.key"
     }
     assert "date" in words
+    times = {
+        _text(item, span).rstrip(" :.").lower()
+        for item in keyed
+        for span in item.spans
+        if span.label == "time.key"
+    }
+    assert "time" in times
+    assert "date" not in times  # a date and a time may stand behind one label
     dates = [_text(item, span) for item in plain for span in item.spans if span.label == "date"]
     assert all(re.search(r"\d", text) for text in dates)
 

@@ -106,8 +106,12 @@ def label_of(name: str, segment: Segment, key_of: str | None) -> str | None:
 
 
 def keys(segments: Sequence[Segment], pairs: Sequence[tuple[int, int]]) -> dict[int, str | None]:
-    """Returns for each text that asks for another the field that it asks for."""
-    asked = {question: segments[answer].field for question, answer in pairs if answer != NOTHING}
+    """Returns for each text that asks for others the field that it asks for first."""
+    asked = {
+        question: segments[answer].field
+        for question, answer in reversed(pairs)
+        if answer != NOTHING
+    }
     heads = {number: item.field for number, item in enumerate(segments) if item.role == "question"}
     return {number: asked.get(number, field) for number, field in heads.items()}
 
