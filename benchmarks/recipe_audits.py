@@ -2,6 +2,7 @@
 
     python benchmarks/recipe_audits.py            tables and the small model of forms
     python benchmarks/recipe_audits.py --minilm   MiniLM too, some minutes more
+    python benchmarks/recipe_audits.py --tables   tables alone
     python benchmarks/recipe_audits.py --quick    clauses alone, in smaller tables
 
 Each recipe is run as its user runs it, with its audit, and stopped where the audit has its result.
@@ -59,12 +60,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--minilm", action="store_true", help="audit MiniLM as a layout model too")
     parser.add_argument("--quick", action="store_true", help="clauses alone, in a minute")
+    parser.add_argument("--tables", action="store_true", help="tables alone, in a minute")
     options = parser.parse_args()
     torch.set_num_threads(1)
     recipes = tables(1 << 16 if options.quick else 1 << 21)
     if options.quick:
         recipes = {"clauses": recipes["clauses"]}
-    else:
+    elif not options.tables:
         recipes["forms, small model"] = forms("small")
     if options.minilm:
         recipes["forms, MiniLM"] = forms("minilm")
