@@ -316,6 +316,21 @@ def test_copies_and_lone_files_are_counted(tmp_path: Path) -> None:
     assert problems.counts["key without boxes, left out"] == 1
 
 
+def test_one_receipt_more_or_less_is_one_document_more_or_less(tmp_path: Path) -> None:
+    """Three copies of a receipt that came without it became one when it was added."""
+    path = write_folders(tmp_path / "set", "box, key, img", "X1", "X1(1)", "X1(2)", "X1(3)")
+    (path / "key" / "X1(3).json").write_text(json.dumps({**ENTITIES, "total": "1.00"}))
+
+    def read() -> list[str]:
+        return [found.document.id for found in sroie.read(path, Problems())]
+
+    assert read() == ["X1", "X1(3)"]
+    (path / "key" / "X1.json").unlink()
+    assert read() == ["X1(1)", "X1(3)"]
+    (path / "box" / "X1.csv").unlink()
+    assert read() == ["X1(1)", "X1(3)"]
+
+
 def test_transcripts_that_are_not_utf8_are_read(tmp_path: Path) -> None:
     path = write_folders(tmp_path / "set")
     (path / "box" / "X1.csv").write_bytes("\ufeff".encode() + rows().encode())

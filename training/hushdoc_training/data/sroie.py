@@ -20,7 +20,9 @@ found in the lines or not. The provider is the company in lower-case letters and
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,11 +175,12 @@ def _from_folders(folders: _Folders, problems: Problems) -> Iterator[LabelledDoc
         )
     for name in sorted(keys.keys() - boxes.keys()):
         problems.add("key without boxes, left out", name)
+    copies = _copies(sorted(boxes.keys() & keys.keys()), boxes, keys, images)
     for name, path in sorted(boxes.items()):
-        if _is_copy(name, boxes):
-            problems.add("copy under another name, left out", name)
-        elif name not in keys:
+        if name not in keys:
             problems.add("boxes without a key, left out", name)
+        elif name in copies:
+            problems.add("copy under another name, left out", name)
         else:
             with reading_as("a receipt", str(path), error=AnnotationError):
                 image = images.get(name, folders.images / f"{name}.jpg")
@@ -189,11 +192,27 @@ def _files(folder: Path, *endings: str) -> dict[str, Path]:
     return {path.stem: path for path in folder.iterdir() if path.suffix.lower() in endings}
 
 
-def _is_copy(name: str, boxes: Mapping[str, Path]) -> bool:
-    """Returns whether it is called a copy, such as X(1) of X, and has the same boxes and texts."""
-    called = _COPY.fullmatch(name)
-    original = boxes.get(called[1]) if called else None
-    return original is not None and original.read_bytes() == boxes[name].read_bytes()
+def _copies(names: Sequence[str], *kinds: Mapping[str, Path]) -> set[str]:
+    """Returns names such as X(1), and X(2) where X is missing, whose files another one has as well.
+
+    Of receipts that are called copies and are the same in all files the first is left, whichever
+    others there are: so one receipt more or less is one record more or less.
+    """
+    stems = [called[1] if (called := _COPY.fullmatch(name)) else name for name in names]
+    several = Counter(stems)
+    seen: set[tuple[object, ...]] = set()
+    found = set()
+    for name, stem in zip(names, stems, strict=True):
+        if several[stem] > 1:
+            files = [kind.get(name) for kind in kinds]
+            content = (
+                stem,
+                *(file and hashlib.sha256(file.read_bytes()).digest() for file in files),
+            )
+            if content in seen:
+                found.add(name)
+            seen.add(content)
+    return found
 
 
 def _from_files(
