@@ -68,11 +68,8 @@ def run(options: argparse.Namespace) -> int:
         )
     own = own if before is None else before.scheme
     train, test = _corpora(options, () if before is None else before.tags)
-    print(
-        f"Read:       {len(train.owners)} documents of {len(train.names)} classes: "
-        f"{', '.join(map(printable, train.names))}",
-        flush=True,
-    )
+    tables.print_read(options, f"{len(train.owners)} documents")
+    print(f"Classes:    {', '.join(map(printable, train.names))}", flush=True)
     if options.mode == "term-dp":
         table = tables.by_term_counts(options, WholeTexts(corpus=train, scheme=own))
     elif options.mode == "dp-sgd":

@@ -63,10 +63,10 @@ def run(options: argparse.Namespace) -> int:
     """Trains; returns 0."""
     table_options.check_clauses(options)
     train, test = _corpora(options)
-    print(
-        f"Read:       {len(train.records) - 1} documents, "
-        f"{len(train.labels)} {train.level}s, {int((train.labels > 0).sum())} with a label",
-        flush=True,
+    tables.print_read(
+        options,
+        f"{len(train.records) - 1} documents, {len(train.labels)} {train.level}s, "
+        f"{int((train.labels > 0).sum())} with a label",
     )
     scheme = _scheme(options, train.level)
     modes = {"dp-sgd": _private, "term-dp": _by_terms}

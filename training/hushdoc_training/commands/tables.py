@@ -93,6 +93,8 @@ def _view(options: argparse.Namespace) -> PrivateView:
     from hushdoc_training import private_view
 
     view = private_view.PrivateView.of(options.private_numbers)
+    if view.shown:
+        view.note(private_view.COUNTS)
     if options.held_out:
         view.note(private_view.HELD_OUT)
     return view
@@ -105,6 +107,14 @@ def scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:
     why = "score on held-out documents, shown to whoever trained; nothing was learned from them"
     read = (DataAccess(data=name, purpose=why, accounted_in=(), treatment="not-released"),)
     return read if options.held_out else ()
+
+
+def print_read(options: argparse.Namespace, counts: str) -> None:
+    """Prints how many documents there are, but of private ones whose numbers stay hidden."""
+    private = options.mode in ("dp-sgd", "term-dp") and not options.data.startswith("invented:")
+    if private and options.private_numbers == "hidden":
+        counts = "documents; how many is told with --private-numbers shown-unused"
+    print(f"Read:       {counts}", flush=True)
 
 
 def name_of(options: argparse.Namespace) -> str:

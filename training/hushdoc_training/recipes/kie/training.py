@@ -26,7 +26,7 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import trial
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
-from hushdoc_training.private_view import HELD_OUT, TESTED, PrivateView
+from hushdoc_training.private_view import COUNTS, HELD_OUT, TESTED, PrivateView
 from hushdoc_training.recipes.kie import audits
 from hushdoc_training.recipes.kie.audits import Audited
 from hushdoc_training.recipes.kie.epochs import epoch_batches, shuffled_windows, with_token_noise
@@ -172,7 +172,7 @@ def train_private(
     """
     device = device or best_device()
     view = PrivateView.of(private_numbers)
-    for what in scored:
+    for what in ((COUNTS,) if view.shown else ()) + scored:
         view.note(what)
     grouped = arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
     require_readable(documents, start)
