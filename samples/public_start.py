@@ -31,6 +31,7 @@ from hushdoc.commands import command_line
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.labels import LabelledDocument
+from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.data import set_list
 
 CORPORA = ("cord", "docile", "funsd", "sroie", "wildreceipt", "xfund")
@@ -120,6 +121,12 @@ def main() -> int:
     invented = [item.name for item in found if item.source.is_invented]
     private = [item.name for item in found if KIN.get(item.name, item.name) in options.without]
     real = [item.name for item in found if item.name not in (*invented, *private)]
+    for run in (options.out / "masked", options.out / "start"):
+        if read := sorted(learned_from(run) & {*private}):
+            parser.error(
+                f"{run} was made before, from {', '.join(read)}, which --without leaves out; "
+                "choose another --out"
+            )
     told = f"--box-level {options.box_level} --public-overlap {options.public_overlap}"
     start = f"{options.start} {told}"
     if real and options.parts != "invented":
@@ -132,6 +139,13 @@ def main() -> int:
     labelled = real if options.parts == "all" else []
     left_out = [item.name for item in found if item.name not in (*invented, *labelled)]
     return train(options.out / "start", listed, left_out, f"--epochs {PASSES[1]} --start {start}")
+
+
+def learned_from(run: Path) -> set[str]:
+    """Returns the sets that a finished run has read; of others, none is known."""
+    if not (run / "checkpoint").is_dir():
+        return set()
+    return {data.name for data in Checkpoint.load(run).claim.public_data}
 
 
 def invented_sets(share: float) -> list[Set]:

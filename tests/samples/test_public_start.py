@@ -62,3 +62,8 @@ def test_a_start_is_made_and_kept_without_what_is_private_later(
     assert names < {data.name for data in stored.claim.public_data}
     assert sample["main"]() == 0
     assert capsys.readouterr().out.count("done before") == 2
+    private = [str(part) for part in (SAMPLE, *folders, *small, "--without", "docile")]
+    monkeypatch.setattr(sys, "argv", private)
+    with pytest.raises(SystemExit, match="2"):
+        sample["main"]()
+    assert "from fcc_adbuy, which --without leaves out" in capsys.readouterr().err
