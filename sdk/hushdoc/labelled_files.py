@@ -7,6 +7,7 @@ docs/data-formats.md describes the format.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import json
@@ -20,6 +21,7 @@ from typing import Any, BinaryIO, cast
 from hushdoc.arguments import MalformedError, failure_of, printable, short_repr
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
+from hushdoc.document.page import Page
 from hushdoc.errors import AnnotationError, BoxError, InputError, LimitExceededError
 from hushdoc.labels import (
     LabelledDocument,
@@ -41,6 +43,7 @@ MAX_BYTES = 8 * 2**30
 """A file is never larger (bytes, unpacked)."""
 
 _GZIP = b"\x1f\x8b"
+_MARK = codecs.BOM_UTF8  # which Windows puts before a text
 _HEAD = 2**16
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -107,7 +110,9 @@ def recognises(path: Path) -> bool:
     with suppress(OSError, EOFError, zlib.error), ExitStack() as stack:
         head = _opened(path, stack).read(_HEAD) if path.is_file() else b""
         keys = b'"pages"' in head and (b'"spans"' in head or b'"words"' in head)
-        return head.lstrip().startswith(b"{") and (keys or b'"hushdoc-labelled-' in head)
+        return head.removeprefix(_MARK).lstrip().startswith(b"{") and (
+            keys or b'"hushdoc-labelled-' in head
+        )
     return False
 
 
@@ -209,8 +214,10 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     with ExitStack() as stack:
         with _named(where):
             if not path.is_file():
+                found = "It is a folder" if path.is_dir() else "It is no file, or there is none"
                 raise AnnotationError(
-                    "It is no file, or there is none. Name a file of labelled documents."
+                    f"{found}. Name a file of labelled documents; `hushdoc data convert` writes "
+                    "one of any known corpus."
                 )
             stream = _opened(path, stack)
         while True:
@@ -225,7 +232,8 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
                     )
             if not line:
                 return
-            if not line.isspace():
+            line = line.removeprefix(_MARK) if number == 1 else line
+            if line.strip():
                 yield number, line
 
 
@@ -384,6 +392,7 @@ def _check(labelled: LabelledDocument) -> None:
         _require_page_number(span.page, f"The span '{span.label}'", len(pages))
         of_pages[span.page].append(span)
     for number, (page, spans) in enumerate(zip(pages, of_pages, strict=True)):
+        _require_pixels(page, number)
         try:
             tags_from_spans(len(page.words), spans)
         except AnnotationError as error:
@@ -399,6 +408,16 @@ def _check(labelled: LabelledDocument) -> None:
                 f"A question is answered by the words {short_repr(list(question.word_ids))} of a "
                 f"page with {num_words} words. Correct its word_ids."
             )
+
+
+def _require_pixels(page: Page, number: int) -> None:
+    """Raises where all boxes are fractions of their page: as pixels they are one dot."""
+    edges = [edge for word in page.words for edge in (word.box.x1, word.box.y1)]
+    if min(page.width, page.height) > 1 and max(edges, default=2) <= 1 and 0 < min(edges) < 1:
+        raise BoxError(
+            f"All boxes on page {number} lie between 0 and 1, of {page.width} x {page.height} "
+            "pixels; expected pixels. Multiply them by the page's width and height."
+        )
 
 
 def _require_page_number(page: int, what: str, num_pages: int) -> None:

@@ -11,8 +11,9 @@ from hushdoc_training import labelled_texts
 
 LINE = {"id": 7, "group": "acme", "text": "One\u2028two. Three.", "spans": [["law", 0, 3]]}
 
-WRONG_SPANS: list[list[object]] = [
+WRONG_SPANS: list[object] = [
     *(["law", 0], ["law", 3, 3], ["law", 0, 99], ["law", "x", 2], ["law", 0.5, 2]),
+    *({"label": "law", "start": 0, "stop": 3}, "law", 7),
     *(["law", 0, 1e400], ["", 0, 2], [" ", 0, 2], [None, 0, 2]),
 ]
 
@@ -33,6 +34,26 @@ def test_contracts_are_read_plain_or_gzipped(tmp_path: Path, name: str) -> None:
     assert found.text == LINE["text"]
     assert (found.name, found.group, found.spans) == ("7", "acme", (("law", 0, 3),))
     assert (other.name, other.group) == ("b", "b")
+
+
+def test_texts_as_windows_writes_them_are_read(tmp_path: Path) -> None:
+    """A mark before the text is no part of its first token, which is where documents begin."""
+    path = tmp_path / "some.conll"
+    text = "-DOCSTART- O\r\n\r\nEU B-ORG\r\n\r\n-DOCSTART- O\r\n\r\nHe O\r\n"
+    path.write_bytes(text.encode("utf-8-sig"))
+    found = labelled_texts.read_conll(path)
+    assert [(item.tokens, item.document) for item in found] == [(("EU",), 0), (("He",), 1)]
+    path = tmp_path / "some.jsonl"
+    path.write_bytes(json.dumps(LINE).encode("utf-8-sig"))
+    assert len(labelled_texts.read_contracts(path)) == 1
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_gzip_is_told_by_content_not_by_name(tmp_path: Path, packed: bool) -> None:
+    content = json.dumps(LINE).encode()
+    path = tmp_path / ("some.jsonl" if packed else "some.jsonl.gz")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    assert len(labelled_texts.read_contracts(path)) == 1
 
 
 @pytest.mark.parametrize(

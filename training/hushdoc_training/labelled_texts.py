@@ -27,6 +27,8 @@ _NEW_DOCUMENT = "-DOCSTART-"
 TextSpan = tuple[str, int, int]
 """A label, its first character and one past its last."""
 
+_GZIP = b"\x1f\x8b"
+
 
 class LabelledText(Protocol):
     """A text with labelled parts."""
@@ -86,7 +88,7 @@ def find(location: Path) -> Path:
         if location.is_file():
             return location
         raise AnnotationError(
-            f"'{location}' does not exist. Give a file of contracts, or a folder that holds one."
+            f"'{location}' does not exist. Give a file of texts, or a folder that holds one."
         )
     found = sorted(
         path.name
@@ -130,6 +132,8 @@ def read_contracts(path: Path) -> list[Contract]:
 
 
 def _span(entry: Any, text: str) -> TextSpan:
+    if type(entry) is not list or len(entry) != 3:
+        raise MalformedError(f"a span is {short_repr(entry)}, not [label, start, stop]")
     label, start, stop = entry
     if not isinstance(label, str) or not label.strip():
         raise MalformedError(f"the label of a span is {short_repr(label)}; expected a name")
@@ -231,10 +235,11 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise AnnotationError(
             f"'{path}' can't be read: {error.strerror or error}. Give a UTF-8 file, plain or "
-            "gzipped as .gz."
+            "gzipped."
         ) from error
-    with reading_as("a UTF-8 file, plain or gzipped as .gz", str(path), error=AnnotationError):
-        return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
+    with reading_as("a UTF-8 file, plain or gzipped", str(path), error=AnnotationError):
+        plain = gzip.decompress(content) if content.startswith(_GZIP) else content
+        return plain.decode("utf-8-sig")  # Windows puts a mark before a text
 
 
 def _bad_line(path: Path, number: int, found: str, expected: str) -> AnnotationError:

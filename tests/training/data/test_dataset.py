@@ -129,7 +129,9 @@ def test_labels_outside_the_schema_are_refused(tmp_path: Path) -> None:
         (b'{"annotations": [], "images": []}', "JSON with the keys ['annotations', 'images']"),
         (b'{"id": "a", "text": "b"}\n', "JSON with the keys ['id', 'text']"),
         (b"date,total\n", "a file without a known beginning"),
-        (b"", "a file without a known beginning"),
+        (b"", "a file without content"),
+        (b"\n \n", "a file without content"),
+        ('{"format": "hushdoc-labelled-1"}'.encode("utf-16"), "text in UTF-16, not UTF-8"),
     ],
 )
 def test_what_no_reader_knows_is_described_beside_what_is_expected(

@@ -48,8 +48,8 @@ def reporter(source: Source, *, hidden: bool) -> Report:
     if not source.is_invented:
         title = dataset.corpus_of(Path(source.location)).title
         print(
-            f"Reading {title}. How many documents there are, and what is odd in them, is told by "
-            "'hushdoc data show' alone: private training decides nothing by it.",
+            f"Reading {title}. Private training prints neither how many documents there are "
+            "nor what is odd in them; `hushdoc data show` does.",
             file=sys.stderr,
         )
     return lambda line: None

@@ -50,6 +50,8 @@ _MAGIC = (
     (b"PK\x03\x04", "a ZIP archive"),
     (b"\x1f\x8b", "a gzipped file"),
     (b"SQLite format 3", "an SQLite database"),
+    (b"\xff\xfe", "text in UTF-16, not UTF-8"),
+    (b"\xfe\xff", "text in UTF-16, not UTF-8"),
 )
 
 
@@ -132,8 +134,8 @@ def corpus_of(path: Path) -> Corpus:
         return found[0]
     if found:
         raise AnnotationError(
-            f"'{printable(path)}' holds files of several formats: "
-            f"{', '.join(corpus.name for corpus in found)}. Name the folder or file of one."
+            f"'{printable(path)}' holds several formats: "
+            f"{', '.join(corpus.name for corpus in found)}. Name a folder or file of one."
         )
     expected = "; ".join(f"{corpus.name}: {corpus.expected}" for corpus in CORPORA)
     raise AnnotationError(
@@ -197,6 +199,8 @@ def _described(path: Path) -> str:
             head = file.read(_HEAD)
     except OSError as error:
         return f"not readable ({error.strerror or 'no file'})"
+    if not head.strip():
+        return "a file without content"
     for magic, what in _MAGIC:
         if head.startswith(magic):
             return what
