@@ -133,7 +133,7 @@ def read_contracts(path: Path) -> list[Contract]:
 
 def _span(entry: Any, text: str) -> TextSpan:
     if type(entry) is not list or len(entry) != 3:
-        raise MalformedError(f"a span is {short_repr(entry)}, not [label, start, stop]")
+        raise MalformedError("a span is no list [label, start, stop]")
     label, start, stop = entry
     if not isinstance(label, str) or not label.strip():
         raise MalformedError(f"the label of a span is {short_repr(label)}; expected a name")

@@ -151,7 +151,7 @@ def test_a_folder_of_two_formats_is_refused(tmp_path: Path) -> None:
     (tmp_path / "annotations").mkdir()
     (tmp_path / "images").mkdir()
     (tmp_path / "annotations" / "a.json").write_text(json.dumps({"form": []}))
-    assert "files of several formats: labelled, funsd" in refusal(tmp_path)
+    assert "holds several formats: labelled, funsd" in refusal(tmp_path)
 
 
 def test_readers_tell_their_own_files_from_all_others(tmp_path: Path) -> None:
