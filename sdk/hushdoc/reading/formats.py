@@ -60,6 +60,7 @@ _MARKUP_MARKS = (
     ("PostScript", "%!\r"),
     ("RTF", "{\\rtf"),
 )
+_MORE = "Extra data"  # what Python says where a value of JSON is followed by another
 _TAG = re.compile(r"<([A-Za-z][\w:.-]*)(?:\s[^<>]*)?>")
 _HTML_TAGS = frozenset(
     ("html", "head", "body", "title", "div", "p", "table", "h1", "h2", "ul", "ol", "center", "font")
@@ -151,6 +152,11 @@ def _json(text: str, id: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
+        if isinstance(error, json.JSONDecodeError) and error.lineno > 1 and error.msg == _MORE:
+            raise UnsupportedFormatError(
+                f"'{id}' holds several values of JSON, one after another, and a document is one. "
+                "Give one document a file; labelled ones are scored by 'hushdoc evaluate'."
+            ) from error
         raise UnsupportedFormatError(
             f"'{id}' is not JSON: {_where(error)}. Expected what Document.to_dict() or one of "
             'the services wrote; pass format="text" for a plain text.'

@@ -297,3 +297,11 @@ def test_texts_that_begin_like_markup_are_texts(text: str) -> None:
 def test_postscript_with_a_preview_is_refused() -> None:
     with pytest.raises(UnsupportedFormatError, match="PostScript with a preview"):
         open_document(b"\xc5\xd0\xd3\xc6" + bytes(26) + b"%!PS-Adobe-3.0 EPSF-3.0")
+
+
+def test_a_file_of_several_documents_is_told_apart_from_a_damaged_one() -> None:
+    line = b'{"id": "a", "text": "Total"}\n'
+    with pytest.raises(UnsupportedFormatError, match="several values of JSON"):
+        open_document(line * 2)
+    with pytest.raises(UnsupportedFormatError, match="is not JSON"):
+        open_document(line[:-3])
