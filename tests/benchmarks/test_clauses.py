@@ -140,7 +140,7 @@ def test_control_tells_tables_apart_by_their_training_data(tmp_path: Path) -> No
     audits = quick_run("--work", tmp_path, "--arms", arms)["audits"]
     paper_fill, noisy_fill = audits["paper_fill_halves"], audits["noisy_fill_halves"]
     # Rows of a term reveal that it was trained on; a table of other contracts has never seen it.
-    assert paper_fill["traces_rare_own"]["auc"] > 0.95
+    assert paper_fill["traces_rare_own"]["auc"] > 0.9
     assert 0.35 < paper_fill["traces_rare_other"]["auc"] < 0.65
-    assert paper_fill["traces_rare_members"]["auc"] > 0.95
+    assert paper_fill["traces_rare_members"]["auc"] > 0.9
     assert 0.35 < noisy_fill["rank_rare_members"]["auc"] < 0.65
