@@ -328,20 +328,19 @@ class Slope:
     seconds: tuple[float, ...]
 
 
-def seconds(reader: Callable[[str], object], text: str, repeats: int) -> float:
-    """Returns the least time of the thread's processor that reading took."""
-    found = []
-    for _ in range(repeats):
-        began = time.thread_time()
-        with contextlib.suppress(HushdocError):
-            reader(text)
-        found.append(time.thread_time() - began)
-    return min(found)
+def seconds(reader: Callable[[str], object], text: str) -> float:
+    """Returns the time of the thread's processor that reading took."""
+    began = time.thread_time()
+    with contextlib.suppress(HushdocError):
+        reader(text)
+    return time.thread_time() - began
 
 
 def slope(reader: Callable[[str], object], pattern: str, length: int, repeats: int) -> Slope:
+    """Measures all sizes in turn, so that a moment in which others are busy spoils none alone."""
     texts = [_repeated(pattern, length * size) for size in SIZES]
-    took = tuple(seconds(reader, text, repeats) for text in texts)
+    rounds = [[seconds(reader, text) for text in texts] for _ in range(repeats)]
+    took = tuple(map(min, zip(*rounds, strict=True)))
     return Slope(ratio=took[-1] / max(took[0], 1e-6), seconds=took)
 
 
@@ -358,17 +357,19 @@ def is_steep(
         length *= 2
         found = slope(reader, pattern, length, 3)
         if sum(found.seconds) > most_seconds or found.ratio > STEEP:
-            again = slope(reader, pattern, length, 5)
-            if again.ratio > STEEP:
-                return again
-            found = again
+            for repeats in (5, 9):
+                found = slope(reader, pattern, length, repeats)
+                if found.ratio <= STEEP:
+                    break
+            else:
+                return found
     return None
 
 
 def length_for(reader: Callable[[str], object], pattern: str, least: float) -> int:
     """Returns how many characters of a pattern a reader takes so long for."""
     length = 64
-    while length < MOST_CHARACTERS and seconds(reader, _repeated(pattern, length), 1) < least:
+    while length < MOST_CHARACTERS and seconds(reader, _repeated(pattern, length)) < least:
         length *= 2
     return length
 
