@@ -228,7 +228,7 @@ def require_classes(corpus: Corpus, released: TableCheckpoint | None = None) -> 
     if there and released is not None:
         return
     if missing or len(there) < 2:
-        few = "one class" if there else "none with a word"
+        few = "1 class" if there else "none with a word"
         found = f"none of the class '{missing[0]}'" if missing else few
         raise AnnotationError(
             f"Of the texts to learn from there is {found}; expected some with words of each class, "
