@@ -33,7 +33,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -150,8 +150,10 @@ def main() -> int:
     parser.add_argument("--start", type=Path, help="run folder of a public start of fields")
     parser.add_argument("--work", type=Path, help="keep runs here, and continue them")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
+    parser.add_argument("--seeds", type=int, help="how often each is trained (default: 3)")
     options = parser.parse_args()
     scale = QUICK if options.quick else FULL
+    scale = replace(scale, seeds=options.seeds or scale.seeds)
     with tempfile.TemporaryDirectory() as scratch:
         work: Path = options.work or Path(scratch)
         corpora = {}

@@ -3,14 +3,17 @@
     python samples/public_start.py --data path/to/corpora --out runs/public
     python samples/public_start.py --data path/to/corpora --out runs/public --without sroie
 
-It writes a list of data sets, then runs the two commands that learn from it; each is printed. The
-first learns words and boxes of real pages by masking some, the second the labels of invented pages
-and of all corpora in the folder: cord, docile, funsd, sroie, wildreceipt and xfund, in folders of
-these names as they are published. The folders docmix (boxes of lines by page class) and fcc_adbuy
-(words of invoices) give pages without labels. What is to be trained on privately later is left out
-with --without, and with it the pages in other folders that come from the same source.
+It writes two lists of data sets, then runs the three commands that learn from them; each is
+printed. The first learns words and boxes of real pages by masking some, the second the labels of
+invented pages, and the third those of all corpora in the folder, with some invented pages among
+them: cord, docile, funsd, sroie, wildreceipt and xfund, in folders of these names as they are
+published. The folders docmix (boxes of lines by page class) and fcc_adbuy (words of invoices) give
+pages without labels.
 
-Ctrl-C stops, and the same command goes on from there. The start is OUT/start.
+What is to be trained on privately later is left out with --without, and with it the pages in other
+folders that come from the same source. Only the third command reads corpora with labels, and it is
+short, so the same OUT serves for a start without each of them. The start is OUT/start, or
+OUT/start-without-sroie and so on. Ctrl-C stops, and the same command goes on from there.
 """
 
 from __future__ import annotations
@@ -60,18 +63,21 @@ BLANK = "\u25a1"
 """Stands for words of which only the boxes are known: no vocabulary has it."""
 
 INVENTED = (
-    ("till-receipt", "sroie", 4000),
-    ("till-receipt", "wildreceipt", 4000),
-    ("till-receipt", "cord", 4000),
-    ("till-receipt", "fields", 2000),
-    ("invoice", "docile", 3000),
-    ("invoice", "fields", 2000),
-    ("form", "form", 5000),
+    ("till-receipt", "sroie", 1200),
+    ("till-receipt", "wildreceipt", 1200),
+    ("till-receipt", "cord", 1200),
+    ("till-receipt", "fields", 600),
+    ("invoice", "docile", 900),
+    ("invoice", "fields", 600),
+    ("form", "form", 1500),
 )
 """Types, labels and numbers of invented documents."""
 
-PASSES = (4, 2)
-"""Passes over the real pages whose words are masked, and over all pages with labels."""
+REHEARSED = 0.05
+"""Share of the invented documents among the real ones, so that their labels are not forgotten."""
+
+PASSES = 2
+"""Over the real pages with labels; all other pages are read once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,52 +118,64 @@ def main() -> int:
     parser.add_argument("--parts", choices=("invented", "masked", "all"), default="all",
                         help="invented labels alone; masked pages before them; or all")  # fmt: skip
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    listed = options.out / "sets.toml"
-    if not listed.is_file():
-        sets = [*invented_sets(options.share), *page_sets(options.data, options.out / "pages")]
-        listed.write_text("\n".join(item.to_toml() for item in sets + corpora(options.data)))
-    found = set_list.read(listed)
-    invented = [item.name for item in found if item.source.is_invented]
-    private = [item.name for item in found if KIN.get(item.name, item.name) in options.without]
-    real = [item.name for item in found if item.name not in (*invented, *private)]
-    for run in (options.out / "masked", options.out / "start"):
-        if read := sorted(learned_from(run) & {*private}):
-            parser.error(
-                f"{run} was made before, from {', '.join(read)}, which --without leaves out; "
-                "choose another --out"
-            )
+    data, out = options.data, options.out
+    out.mkdir(parents=True, exist_ok=True)
     told = f"--box-level {options.box_level} --public-overlap {options.public_overlap}"
     start = f"{options.start} {told}"
-    if real and options.parts != "invented":
-        masked = options.out / "masked"
-        more = f"--unlabelled --epochs {PASSES[0]} --start {start}"
-        code = train(masked, listed, [*invented, *private], more)
-        if code:
+    first, last = out / "sets.toml", out / "last.toml"
+    if not last.is_file():
+        pages = page_sets(data, out / "pages")
+        write(first, [*invented_sets(options.share), *pages])
+        again = invented_sets(options.share * REHEARSED, seed=200, title="more invented")
+        write(last, [*again, *corpora(data)])
+    sets = set_list.read(first)
+    invented = [item.name for item in sets if item.source.is_invented]
+    pages = [item.name for item in sets if not item.source.is_invented]
+    # A corpus that is in the folder is read with its labels, at last.
+    known = [name for name in pages if (data / KIN.get(name, "")).is_dir() and name in KIN]
+    private = [name for name in pages if KIN.get(name) in options.without]
+    learned = out / "invented-alone"
+    if options.parts != "invented" and {*pages} - {*known, *private}:
+        masked = out / "masked"
+        left_out = [*invented, *{*known, *private}]
+        if code := train(masked, first, left_out, f"--unlabelled --start {start}", {*private}):
             return code
-        start = f"{masked} --new-labels {told}"
-    labelled = real if options.parts == "all" else []
-    left_out = [item.name for item in found if item.name not in (*invented, *labelled)]
-    return train(options.out / "start", listed, left_out, f"--epochs {PASSES[1]} --start {start}")
+        start, learned = f"{masked} --new-labels {told}", out / "invented"
+    code = train(learned, first, pages, f"--start {start}", {*private})
+    if code:
+        return code
+    made = learned.name
+    named = [item.name for item in set_list.read(last) if not item.source.is_invented]
+    if options.parts == "all" and {*named} - {*options.without}:
+        made = "-".join(("start", *(f"without-{name}" for name in sorted({*options.without}))))
+        left_out = [name for name in named if name in options.without]
+        start = f"{learned} --new-labels {told}"
+        code = train(out / made, last, left_out, f"--start {start}", {*private, *left_out})
+    if not code:
+        print(f"\nThe start is {out / made}.")
+    return code
 
 
 def learned_from(run: Path) -> set[str]:
-    """Returns the sets that a finished run has read; of others, none is known."""
-    if not (run / "checkpoint").is_dir():
-        return set()
+    """Returns the sets that a finished run has read."""
     return {data.name for data in Checkpoint.load(run).claim.public_data}
 
 
-def invented_sets(share: float) -> list[Set]:
+def write(path: Path, sets: list[Set]) -> None:
+    """Writes a list of data sets."""
+    path.write_text("\n".join(item.to_toml() for item in sets), "utf-8")
+
+
+def invented_sets(share: float, seed: int = 100, title: str = "invented") -> list[Set]:
     """Returns sets of invented documents, a share of the usual number of each."""
     return [
         Set(
-            name=f"invented {kind} with labels of {labels}",
+            name=f"{title} {kind} with labels of {labels}",
             data=f"invented:{kind}",
             licence="invented",
             documents=max(1, round(count * share)),
             labels=labels,
-            seed=100 + number,
+            seed=seed + number,
         )
         for number, (kind, labels, count) in enumerate(INVENTED)
     ]
@@ -166,7 +184,7 @@ def invented_sets(share: float) -> list[Set]:
 def corpora(data: Path) -> list[Set]:
     """Returns the corpora with labels that are there."""
     return [
-        Set(name=name, data=str((data / name).resolve()), licence=STATED[name], passes=4)
+        Set(name=name, data=str((data / name).resolve()), licence=STATED[name], passes=PASSES)
         for name in CORPORA
         if (data / name).is_dir()
     ]
@@ -231,9 +249,14 @@ def lines_of(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def train(run: Path, listed: Path, left_out: list[str], more: str) -> int:
+def train(run: Path, listed: Path, left_out: list[str], more: str, private: set[str]) -> int:
     """Trains, goes on with a training that was interrupted, or keeps one that is finished."""
     if (run / "checkpoint").is_dir():
+        if read := sorted(learned_from(run) & private):
+            sys.exit(
+                f"{run} was made before, from {', '.join(read)}, which --without leaves out; "
+                "choose another --out."
+            )
         print(f"{run}: done before", flush=True)
         return 0
     if (run / "run.json").is_file():

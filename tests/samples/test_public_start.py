@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from hushdoc_training.checkpoint import Checkpoint
 
+WORD = {"text": "Date", "box": [20, 20, 70, 40]}
 SAMPLE = Path(__file__).parents[2] / "samples" / "public_start.py"
 
 
@@ -39,31 +41,43 @@ def _corpora(folder: Path) -> Path:
     _write(
         folder / "fcc_adbuy" / "train.jsonl.gz", {"id": "x", "pages": [page, page | {"page": 1}]}
     )
+    for name in ("annotations", "images"):
+        (folder / "funsd" / name).mkdir(parents=True)
+    line = {"id": 0, "label": "question", "linking": [], "words": [WORD]}
+    (folder / "funsd" / "annotations" / "a.json").write_text(json.dumps({"form": [line]}))
+    Image.new("L", (400, 300), 255).save(folder / "funsd" / "images" / "a.png")
     return folder
 
 
 def test_a_start_is_made_and_kept_without_what_is_private_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folders = ("--data", _corpora(tmp_path / "data"), "--out", tmp_path / "out")
-    small = ("--share", "0.0005", "--start", "small", "--public-overlap", "none")
-    line = (SAMPLE, *folders, *small, "--without", "sroie")
-    monkeypatch.setattr(sys, "argv", [str(part) for part in line])
+    out = tmp_path / "out"
     sample = runpy.run_path(str(SAMPLE))
-    assert sample["main"]() == 0
-    assert "--without 'docmix sroie'" in capsys.readouterr().out
-    masked = Checkpoint.load(tmp_path / "out" / "masked")
-    names = {data.name for data in masked.claim.public_data}
-    assert names == {"docmix docbank", "fcc_adbuy"}
-    stored = Checkpoint.load(tmp_path / "out" / "start")
+
+    def made(*without: str) -> str:
+        folders = ("--data", str(tmp_path / "data"), "--out", str(out))
+        small = ("--share", "0.0005", "--start", "small", "--public-overlap", "none")
+        left_out = (part for name in without for part in ("--without", name))
+        monkeypatch.setattr(sys, "argv", [str(SAMPLE), *folders, *small, *left_out])
+        assert sample["main"]() == 0
+        return capsys.readouterr().out
+
+    def names(run: str) -> set[str]:
+        return {data.name for data in Checkpoint.load(out / run).claim.public_data}
+
+    _corpora(tmp_path / "data")
+    assert f"The start is {out / 'start-without-sroie'}." in made("sroie")
+    assert names("masked") == {"docmix docbank", "fcc_adbuy"}
+    assert names("invented") > names("masked")
+    last = names("start-without-sroie") - names("invented")
+    assert {name for name in last if not name.startswith("more invented")} == {"funsd"}
+    stored = Checkpoint.load(out / "start-without-sroie")
     overlaps = {data.overlap_with_protected for data in stored.claim.public_data}
     assert overlaps == {"none"}
     assert {"company", "menu.nm", "question", "vendor_name"} <= set(stored.labels.fields)
-    assert names < {data.name for data in stored.claim.public_data}
-    assert sample["main"]() == 0
-    assert capsys.readouterr().out.count("done before") == 2
-    private = [str(part) for part in (SAMPLE, *folders, *small, "--without", "docile")]
-    monkeypatch.setattr(sys, "argv", private)
-    with pytest.raises(SystemExit, match="2"):
-        sample["main"]()
-    assert "from fcc_adbuy, which --without leaves out" in capsys.readouterr().err
+    assert made("sroie").count("done before") == 3
+    # What is short is done again, and the start that reads no corpus is the one before it.
+    assert f"The start is {out / 'invented'}." in made("funsd", "sroie")
+    with pytest.raises(SystemExit, match="from fcc_adbuy, which --without leaves out"):
+        made("docile")

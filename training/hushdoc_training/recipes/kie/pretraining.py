@@ -142,7 +142,9 @@ def train_masked(
     training.keep_tokenizer(run.folder, start)
     torch.manual_seed(settings.seed)
     model = MaskedModel(start.model).to(device).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=settings.learning_rate, weight_decay=0.01, fused=True
+    )
     batches: list[list[Window]] = []
     made_for = -1
 
