@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
+from torch import nn
 
 from hushdoc.document.page import Page
 from hushdoc.labels import LabelledDocument, LabelSet, Span
@@ -18,9 +22,94 @@ from hushdoc_training.recipes.kie.records import (
     in_order,
     windows_of,
 )
+from hushdoc_training.runs import loop, state
+from hushdoc_training.runs.loop import Outcome
+from hushdoc_training.runs.run_folder import CHECKPOINT, Run
 
 POOL = 32
 """Batches that are sorted by length together."""
+
+
+class Passes(Protocol):
+    """What the settings of any training without privacy say; see `PlainSettings`."""
+
+    @property
+    def epochs(self) -> float:
+        """Passes over the windows."""
+
+    @property
+    def batch_size(self) -> int:
+        """Windows in one step."""
+
+    @property
+    def learning_rate(self) -> float:
+        """The peak of AdamW's."""
+
+    @property
+    def seed(self) -> int:
+        """Of the order of windows; no secret."""
+
+
+def train(
+    run: Run,
+    windows: Sequence[Window],
+    settings: Passes,
+    *,
+    model: nn.Module,  # is changed
+    loss: Callable[[list[Window], int, int], torch.Tensor],  # of a batch, its epoch and step
+    save: Callable[[Path], None],  # writes the checkpoint
+    title: str,
+    quiet: bool,
+) -> Outcome:
+    """Takes all steps over the windows by AdamW, and keeps a checkpoint after the last one."""
+    per_epoch = math.ceil(len(windows) / settings.batch_size)
+    steps = max(1, round(per_epoch * settings.epochs))
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=settings.learning_rate, weight_decay=0.01, fused=True
+    )
+    batches: list[list[Window]] = []
+    made_for = -1
+
+    def step(number: int) -> float:
+        nonlocal batches, made_for
+        epoch, at = divmod(number - 1, per_epoch)
+        if epoch != made_for:
+            generator = np.random.default_rng((settings.seed, epoch))
+            batches = epoch_batches(windows, settings.batch_size, generator=generator)
+            made_for = epoch
+        _warm_up_and_decay(optimizer, settings.learning_rate, number, steps)
+        found = loss(batches[at], epoch, number)
+        found.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return float(found.detach())
+
+    outcome = loop.train_without_privacy(
+        run, steps=steps, model=model, optimizer=optimizer, step=step, title=title, quiet=quiet
+    )
+    if not outcome.interrupted:
+        save(run.folder / CHECKPOINT)
+        state.discard_states(run.folder)
+    return outcome
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Sets the learning rate of all parameters."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def _warm_up_and_decay(
+    optimizer: torch.optim.Optimizer, peak: float, number: int, steps: int
+) -> None:
+    """Sets the learning rate of a step: 6 % of all steps upwards, the rest downwards to zero."""
+    warmup = max(1, round(0.06 * steps))
+    if number <= warmup:
+        share = number / warmup
+    else:
+        share = max(0.0, (steps - number + 1) / max(1, steps - warmup))
+    set_rate(optimizer, peak * share)
 
 
 def shuffled_windows(

@@ -9,7 +9,6 @@ pages whose words are unknown, of which only boxes are given, teach about boxes 
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,8 +24,8 @@ from hushdoc.errors import CheckpointError
 from hushdoc.labels import LabelledDocument
 from hushdoc.runtime.encoding import Encoder
 from hushdoc_training.models.layout import TokenClassifier
-from hushdoc_training.recipes.kie import training
-from hushdoc_training.recipes.kie.epochs import epoch_batches, shuffled_windows
+from hushdoc_training.recipes.kie import epochs, training
+from hushdoc_training.recipes.kie.epochs import shuffled_windows
 from hushdoc_training.recipes.kie.identity import documents_digest, identity
 from hushdoc_training.recipes.kie.records import (
     IGNORED,
@@ -37,9 +36,8 @@ from hushdoc_training.recipes.kie.records import (
     mixed_precision,
 )
 from hushdoc_training.recipes.kie.start import Start
-from hushdoc_training.runs import loop, state
 from hushdoc_training.runs.loop import Outcome
-from hushdoc_training.runs.run_folder import CHECKPOINT, Run
+from hushdoc_training.runs.run_folder import Run
 
 BINS = 64
 """Into how many places each edge of a hidden box is sorted."""
@@ -135,48 +133,26 @@ def train_masked(
         share=settings.segment_shuffling,
         generator=np.random.default_rng(settings.seed),
     )
-    per_epoch = math.ceil(len(windows) / settings.batch_size)
-    steps = max(1, round(per_epoch * settings.epochs))
     same = identity(start, documents_digest(documents), hashlib.sha256(claim.to_json()).hexdigest())
     run = Run.open(out, {"mode": "masked", **asdict(settings), **same}, resume=resume)
     training.keep_tokenizer(run.folder, start)
     torch.manual_seed(settings.seed)
     model = MaskedModel(start.model).to(device).train()
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=settings.learning_rate, weight_decay=0.01, fused=True
-    )
-    batches: list[list[Window]] = []
-    made_for = -1
 
-    def step(number: int) -> float:
-        nonlocal batches, made_for
-        epoch, at = divmod(number - 1, per_epoch)
-        generator = np.random.default_rng((settings.seed, epoch))
-        if epoch != made_for:
-            batches = epoch_batches(windows, settings.batch_size, generator=generator)
-            made_for = epoch
-        training.warm_up_and_decay(optimizer, settings.learning_rate, number, steps)
-        drawn = np.random.default_rng((settings.seed, epoch, number))
-        loss = model.loss(masking.batch(encoder, batches[at], drawn), device=device)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return float(loss.detach())
+    def loss(parts: list[Window], epoch: int, step: int) -> torch.Tensor:
+        generator = np.random.default_rng((settings.seed, epoch, step))
+        return model.loss(masking.batch(encoder, parts, generator), device=device)
 
-    outcome = loop.train_without_privacy(
+    return epochs.train(
         run,
-        steps=steps,
+        windows,
+        settings,
         model=model,
-        optimizer=optimizer,
-        step=step,
+        loss=loss,
+        save=lambda folder: training.save(folder, start, claim),
         title=f"{start.name}: masked words and boxes",
         quiet=quiet,
     )
-    if not outcome.interrupted:
-        training.save(run.folder / CHECKPOINT, start, claim)
-        state.discard_states(run.folder)
-    return outcome
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -27,9 +26,9 @@ from hushdoc_training.privacy import trial
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.private_view import COUNTS, HELD_OUT, TESTED, PrivateView
-from hushdoc_training.recipes.kie import audits
+from hushdoc_training.recipes.kie import audits, epochs
 from hushdoc_training.recipes.kie.audits import Audited
-from hushdoc_training.recipes.kie.epochs import epoch_batches, shuffled_windows, with_token_noise
+from hushdoc_training.recipes.kie.epochs import shuffled_windows, with_token_noise
 from hushdoc_training.recipes.kie.identity import documents_digest, identity, images_digest
 from hushdoc_training.recipes.kie.private import private_training, unreached
 from hushdoc_training.recipes.kie.records import (
@@ -44,7 +43,7 @@ from hushdoc_training.recipes.kie.records import (
 )
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 from hushdoc_training.recipes.kie.start import TOKENIZER, Start
-from hushdoc_training.runs import continued, loop, state
+from hushdoc_training.runs import continued, loop
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.private_run import PrivateRun
@@ -82,8 +81,6 @@ def train_plain(
         generator=np.random.default_rng(settings.seed),
         annotated=annotated,
     )
-    per_epoch = math.ceil(len(windows) / settings.batch_size)
-    steps = max(1, round(per_epoch * settings.epochs))
     same = identity(start, documents_digest(documents), claimed) | _images_of(documents, start)
     if annotated is not None:
         same["annotated"] = hashlib.sha256(np.stack(annotated).tobytes()).hexdigest()
@@ -91,51 +88,23 @@ def train_plain(
     keep_tokenizer(run.folder, start)
     torch.manual_seed(settings.seed)
     model = start.model.to(device).train()
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=settings.learning_rate, weight_decay=0.01, fused=True
-    )
-    batches: list[list[Window]] = []
-    made_for = -1
 
-    def step(number: int) -> float:
-        nonlocal batches, made_for
-        epoch, at = divmod(number - 1, per_epoch)
-        if epoch != made_for:
-            batches = epoch_batches(
-                windows,
-                settings.batch_size,
-                generator=np.random.default_rng((settings.seed, epoch)),
-            )
-            made_for = epoch
-        warm_up_and_decay(optimizer, settings.learning_rate, number, steps)
-        batch = collate(start.encoder, batches[at])
+    def loss(parts: list[Window], _epoch: int, _step: int) -> torch.Tensor:
+        batch = collate(start.encoder, parts)
         if settings.token_noise:
             batch = with_token_noise(batch, settings.token_noise)
-        loss = loss_of(
-            model,
-            batch,
-            device=device,
-            label_smoothing=settings.label_smoothing,
-        )
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return float(loss.detach())
+        return loss_of(model, batch, device=device, label_smoothing=settings.label_smoothing)
 
-    outcome = loop.train_without_privacy(
+    return epochs.train(
         run,
-        steps=steps,
+        windows,
+        settings,
         model=model,
-        optimizer=optimizer,
-        step=step,
+        loss=loss,
+        save=lambda folder: save(folder, start, claim),
         title=f"{start.name}: training without privacy",
         quiet=quiet,
     )
-    if not outcome.interrupted:
-        save(run.folder / CHECKPOINT, start, claim)
-        state.discard_states(run.folder)
-    return outcome
 
 
 def train_private(
@@ -367,7 +336,7 @@ def _decay(
     optimizer: torch.optim.Optimizer, settings: PrivateSettings, number: int, steps: int
 ) -> None:
     if settings.decay:
-        _set_rate(optimizer, settings.learning_rate * (1 - (number - 1) / steps))
+        epochs.set_rate(optimizer, settings.learning_rate * (1 - (number - 1) / steps))
 
 
 def save(folder: Path, start: Start, claim: Claim) -> None:
@@ -416,20 +385,3 @@ def _require_carried(start: Start, claim: Claim) -> None:
     """Raises unless a claim without privacy says all that the start's claim says."""
     if not continued.carries(claim, start.claim):
         require_public(start)
-
-
-def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-
-
-def warm_up_and_decay(
-    optimizer: torch.optim.Optimizer, peak: float, number: int, steps: int
-) -> None:
-    """Sets the learning rate of a step: 6 % of all steps upwards, the rest downwards to zero."""
-    warmup = max(1, round(0.06 * steps))
-    if number <= warmup:
-        share = number / warmup
-    else:
-        share = max(0.0, (steps - number + 1) / max(1, steps - warmup))
-    _set_rate(optimizer, peak * share)
