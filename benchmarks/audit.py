@@ -45,6 +45,8 @@ TABLE = ("--steps", "3", "--expected-records", "30")
 COMMANDS = {
     "forms": ("kie",),
     "forms by windows": ("kie", "--privacy-unit", "sequence"),
+    "forms by layers": ("kie", "--clipping", "layerwise", "--averaging", "half"),
+    "forms, automatic and averaged": ("kie", "--clipping", "automatic", "--averaging", "ema"),
     "clauses": ("clauses", "--mode", "dp-sgd", *TABLE),
     "classes": ("classifier", "--mode", "dp-sgd", *TABLE),
     "terms of clauses": ("clauses", "--mode", "term-dp", "--rows", "65536"),

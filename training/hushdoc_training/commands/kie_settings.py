@@ -83,6 +83,19 @@ def add_privacy(parser: CommandParser) -> None:
         help="which parameters are trained and get noise: all; all but word embeddings; biases, "
         "norms and output layer; or the output layer alone (default: the recipe's)",
     )
+    group.add_argument(
+        "--clipping",
+        choices=("flat", "automatic", "layerwise"),
+        help="how gradients are bounded by --clipping-norm: each is cut where it is longer; scaled "
+        "to somewhat less, however short it is; or each parameter has a share of the norm "
+        "(default: the recipe's)",
+    )
+    group.add_argument(
+        "--averaging",
+        choices=("none", "ema", "half"),
+        help="which weights are released: those of the last step; their exponential average over "
+        "the steps; or the mean of the last half of them (default: the recipe's)",
+    )
     add_choice(
         group,
         "--backend",
@@ -112,6 +125,8 @@ def add_privacy(parser: CommandParser) -> None:
         "--privacy-unit",
         "--accountant",
         "--trained",
+        "--clipping",
+        "--averaging",
         "--backend",
         "--noise-distribution",
     )

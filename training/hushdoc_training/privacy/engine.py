@@ -25,6 +25,7 @@ from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.errors import PrivacyError
 from hushdoc_training.metering import Meter
 from hushdoc_training.privacy import claims, clipping
+from hushdoc_training.privacy.averaging import Average
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.noisy_loss import NoisyLoss
 from hushdoc_training.privacy.physical import pack, require_examples
@@ -69,6 +70,7 @@ class PrivateTraining(Generic[Example]):
         records: Sequence[Sequence[Example]],
         losses: ExampleLosses[Example],
         backend: str = "book-keeping",
+        clipping: str = "flat",
         max_examples: int = 32,
         multiplicity: int = 1,
         length: Callable[[Example], int] | None = None,
@@ -82,6 +84,7 @@ class PrivateTraining(Generic[Example]):
         fingerprint: Callable[[Example], object] | None = None,
         view: PrivateView | None = None,
         loss_bound: float | None = None,
+        averaging: str = "none",
     ) -> None:
         """Checks everything that can be checked before a record is drawn.
 
@@ -96,6 +99,8 @@ class PrivateTraining(Generic[Example]):
                 model; each depends on its own example alone. A record's loss is the mean over its
                 examples.
             backend: One of BACKENDS.
+            clipping: One of `contract.CLIPPINGS`: how a record's gradient is bounded, always by the
+                plan's norm.
             max_examples: Most examples in one physical batch; bounds memory and changes nothing
                 else.
             multiplicity: Times that each example is repeated, for losses that draw randomness of
@@ -118,6 +123,8 @@ class PrivateTraining(Generic[Example]):
                 default a claim says so once one was read.
             loss_bound: Releases each step's mean loss with noise, inside the plan's budget: see
                 `noisy_loss`. A public constant; losses above it count as this much.
+            averaging: One of `averaging.AVERAGES`: which average of the weights the last step
+                leaves as the weights.
 
         Raises:
             PrivacyError: The guarantee would not hold, or the optimizer, the model, the loss or the
@@ -136,6 +143,7 @@ class PrivateTraining(Generic[Example]):
         self._charged = self._empty = self._nonfinite = 0
         self.view = view or PrivateView()
         self._records, self._charge = records, charge
+        self._average = Average(optimizer, averaging, steps=plan.steps)
         self._pack = partial(
             pack,
             max_examples=max_examples,
@@ -168,7 +176,12 @@ class PrivateTraining(Generic[Example]):
         )
         try:
             self._clipper = self._safeguards.self_test(
-                partial(BACKENDS[backend], model, clipping_norm=self._noisy_loss.of_gradient),
+                partial(
+                    BACKENDS[backend],
+                    model,
+                    clipping_norm=self._noisy_loss.of_gradient,
+                    clipping=clipping,
+                ),
                 trial_records=trial_records,
                 trial_losses=trial_losses,
                 tolerance=tolerance,
@@ -196,6 +209,7 @@ class PrivateTraining(Generic[Example]):
     def close(self) -> None:
         """Gives model and optimizer back; a second time does nothing."""
         self._safeguards.end()
+        self._average.end()
 
     def resume(
         self, charged: int, *, restored: int | None = None, receipt: Receipt | None = None
@@ -218,6 +232,8 @@ class PrivateTraining(Generic[Example]):
         self._lost = 0 if receipt else charged if restored is None else restored
         if receipt is not None:
             self._meter.go_on(receipt)
+        if charged == self._plan.steps:
+            self._average.release()
 
     def step(self) -> Step:
         """Takes one private step.
@@ -390,6 +406,7 @@ class PrivateTraining(Generic[Example]):
                 sharded=self._safeguards.is_sharded,
             )
         try:
+            self._average.begin_step(self._charged)
             with self._safeguards.around_update():
                 self.optimizer.step()
         finally:

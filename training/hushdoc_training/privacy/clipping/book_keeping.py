@@ -44,11 +44,15 @@ class BookKeeping(Clipper):
             squares = tape.squares()
             total = torch.stack(list(squares.values())).sum(0)
             if idle:
-                tape.clip_into(self.sums, torch.full_like(total, torch.inf), self.clipping_norm)
+                nothing = dict.fromkeys(squares, torch.full_like(total, torch.inf))
+                tape.clip_into(self.sums, nothing, self.clipping)
                 return nothing_but_padding(self.placement.parameters, grouping)
-            nonfinite = tape.clip_into(self.sums, total, self.clipping_norm)
+            tape.clip_into(self.sums, squares, self.clipping)
         return ClippedBatch(
-            norms=total.sqrt(), losses=by_example, nonfinite=nonfinite, squares=squares
+            norms=total.sqrt(),
+            losses=by_example,
+            nonfinite=int((~torch.isfinite(total)).sum()),
+            squares=squares,
         )
 
     def _run(self, tape: Tape, losses: Losses) -> torch.Tensor:

@@ -11,9 +11,8 @@ from torch import nn
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.contract import (
     ClippedBatch,
+    Clipping,
     Losses,
-    clip_factors,
-    positive_norm,
 )
 from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.grouping import Grouping
@@ -29,12 +28,18 @@ class Clipper(ABC):
     it; then all call every method together.
     """
 
-    def __init__(self, model: nn.Module, *, clipping_norm: float) -> None:
-        """Looks the model over."""
+    def __init__(self, model: nn.Module, *, clipping_norm: float, clipping: str = "flat") -> None:
+        """Looks the model over; `clipping` is one of `contract.CLIPPINGS`."""
         self.model = model
-        self.clipping_norm = positive_norm(clipping_norm)
+        self.clipping = Clipping(float(clipping_norm), clipping)
         self.placement = place(model)
         self.sums = self.placement.zeros()
+        self.clipping.require_applicable(self.sums)
+
+    @property
+    def clipping_norm(self) -> float:
+        """Largest L2 norm of one record's gradient, as clipping applies it to these parameters."""
+        return self.clipping.reach(self.sums)
 
     @uncompiled()
     def add(
@@ -72,9 +77,9 @@ class Clipper(ABC):
         square = torch.stack(list(squares.values())).sum(0)
         finite = bool(torch.isfinite(square))
         if finite:
-            factor = clip_factors(square, self.clipping_norm)
+            factors = self.clipping.factors(squares)
             for name, gradient in gradients.items():
-                self.sums[name].add_(gradient.mul_(factor))
+                self.sums[name].add_(gradient.mul_(factors[name]))
         return ClippedBatch(
             norms=square.sqrt(),
             losses=torch.cat(found) if found else square.new_zeros(0),

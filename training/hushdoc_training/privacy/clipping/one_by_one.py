@@ -15,7 +15,7 @@ from hushdoc_training.privacy.clipping.clipper import (
     losses_of_examples,
     nothing_but_padding,
 )
-from hushdoc_training.privacy.clipping.contract import ClippedBatch, Losses, clip_factors
+from hushdoc_training.privacy.clipping.contract import ClippedBatch, Losses
 from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.unwrapped_torch import grad
@@ -59,10 +59,10 @@ class OneByOne(Clipper):
         nothing = _nothing(loss)
         squares = torch.stack([nothing if g is None else g.square().sum() for g in kept])
         _refuse_spread(squares, alone=alone)
-        factor = clip_factors(squares.sum(), self.clipping_norm)
-        for total, gradient in zip(self.sums.values(), kept, strict=True):
-            if gradient is not None and factor > 0:
-                total.add_(gradient * factor)
+        factors = self._factors(squares)
+        for (name, total), gradient in zip(self.sums.items(), kept, strict=True):
+            if gradient is not None and factors[name] > 0:
+                total.add_(gradient * factors[name])
         return squares
 
     def _add_in_turn(
@@ -78,17 +78,20 @@ class OneByOne(Clipper):
         nothing = _nothing(loss)
         squares = torch.stack([found.get(name, nothing) for name in self.placement.parameters])
         _refuse_spread(squares, alone=alone)
-        factor = nothing if idle else clip_factors(squares.sum(), self.clipping_norm)
+        factors = dict.fromkeys(self.sums, nothing) if idle else self._factors(squares)
 
         def add(name: str, gradient: torch.Tensor) -> None:
             def fill(total: torch.Tensor) -> None:
-                if factor > 0:
-                    total.add_(gradient.float() * factor)
+                if factors[name] > 0:
+                    total.add_(gradient.float() * factors[name])
 
             self.placement.add(self.sums, name, fill)
 
         differentiate(loss, self.placement.parameters, add, retain_graph=True)
         return squares
+
+    def _factors(self, squares: torch.Tensor) -> dict[str, torch.Tensor]:
+        return self.clipping.factors(dict(zip(self.sums, squares, strict=True)))
 
 
 def _nothing(loss: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,7 @@ from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.clipper import Clipper, losses_of_examples
-from hushdoc_training.privacy.clipping.contract import ClippedBatch, Losses, clip_factors
+from hushdoc_training.privacy.clipping.contract import ClippedBatch, Losses
 from hushdoc_training.privacy.clipping.gradient_terms import kept_examples
 from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.unwrapped_torch import backward
@@ -30,9 +30,9 @@ _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 class OpacusHooks(Clipper):
     """A clipper on Opacus' hooks: slower and larger than book-keeping, for comparison."""
 
-    def __init__(self, model: nn.Module, *, clipping_norm: float) -> None:
+    def __init__(self, model: nn.Module, *, clipping_norm: float, clipping: str = "flat") -> None:
         """Looks the model over, which must not be sharded."""
-        super().__init__(model, clipping_norm=clipping_norm)
+        super().__init__(model, clipping_norm=clipping_norm, clipping=clipping)
         if self.placement.sharded:
             raise PrivacyError(
                 "Opacus keeps the gradients of all examples for the whole model, and the model is "
@@ -55,16 +55,16 @@ class OpacusHooks(Clipper):
                 parameter.grad = before[name]
         squares = {name: g.flatten(1).square().sum(1) for name, g in gradients.items()}
         total = torch.stack(list(squares.values())).sum(0)
-        factors = clip_factors(total, self.clipping_norm)
-        kept = kept_examples(factors)
+        factors = self.clipping.factors(squares)
         for name, gradient in gradients.items():
+            kept = kept_examples(factors[name])
             chosen = gradient if kept is None else gradient[kept]
-            scale = factors if kept is None else factors[kept]
+            scale = factors[name] if kept is None else factors[name][kept]
             self.sums[name].add_(torch.tensordot(scale, chosen, dims=1))
         return ClippedBatch(
             norms=total.sqrt(),
             losses=by_example.detach(),
-            nonfinite=int((factors == 0).sum()),
+            nonfinite=int((~torch.isfinite(total)).sum()),
             squares=squares,
         )
 

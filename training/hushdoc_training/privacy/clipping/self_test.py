@@ -210,7 +210,8 @@ def _compare(
 def _comparison(
     clipper: Clipper, losses_of: LossesOf, num_examples: int, replay: ReplayedDraws
 ) -> _Comparison:
-    truth = OneByOne(clipper.model, clipping_norm=clipper.clipping_norm)
+    clipping = clipper.clipping
+    truth = OneByOne(clipper.model, clipping_norm=clipping.norm, clipping=clipping.kind)
     differences: list[tuple[str, str, float]] = []
     used: set[str] = set()
     for order, records in _arrangements(min(num_examples, COMPARED)):

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from hushdoc_training.privacy.clipping.contract import clip_factors
+from hushdoc_training.privacy.clipping.contract import Clipping
 from hushdoc_training.privacy.clipping.convolutions import Convolution, Convolved
 from hushdoc_training.privacy.clipping.gradient_terms import (
     Formed,
@@ -221,14 +221,16 @@ class Tape:
         }
 
     def clip_into(
-        self, sums: Mapping[str, torch.Tensor], squares: torch.Tensor, clipping_norm: float
-    ) -> int:
-        """Adds all clipped sums, freeing layer by layer; returns how many records were left out."""
-        factors = clip_factors(squares, clipping_norm)
+        self,
+        sums: Mapping[str, torch.Tensor],
+        squares: Mapping[str, torch.Tensor],
+        clipping: Clipping,
+    ) -> None:
+        """Adds all clipped sums, freeing layer by layer."""
+        factors = clipping.factors(squares)
         for name, parameter in self._parameters.items():
             target = self._targets[id(parameter)]
-            self._placement.add(sums, name, partial(target.add_to, factors=factors))
-        return int((factors == 0).sum())
+            self._placement.add(sums, name, partial(target.add_to, factors=factors[name]))
 
     def _add_pair(self, target: Target, pair: Part, size: int) -> None:
         records = self.grouping.num_records

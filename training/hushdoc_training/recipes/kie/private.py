@@ -75,6 +75,8 @@ def private_training(
         records=windows.each(examples_of),
         losses=partial(losses_of, model, encoder, device=device),
         backend=settings.backend,
+        clipping=settings.clipping,
+        averaging=settings.averaging,
         max_examples=max(1, min(MAX_EXAMPLES, MAX_TOKENS // _example_tokens(start))),
         length=length_of,
         trial_records=trial_records(

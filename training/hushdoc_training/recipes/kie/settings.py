@@ -43,6 +43,8 @@ class PrivateSettings:
     decay: bool = True  # linearly to zero
     trained: str = "encoder"  # which parameters are trained and noised, one of layout.TRAINED
     dropout: float = 0.0  # probability while training
+    clipping: str = "flat"  # how gradients are bounded, one of `contract.CLIPPINGS`
+    averaging: str = "none"  # which average of the weights is released, one of `averaging.AVERAGES`
     backend: str = "book-keeping"  # one of `engine.BACKENDS`; all give the same numbers
     loss_bound: float | None = None  # releases losses up to this with noise; see `noisy_loss`
     noise_distribution: str | None = None  # one of `lattice.DISTRIBUTIONS`; None: by how many train
