@@ -31,6 +31,16 @@ def printable(value: object, limit: int = 4000) -> str:
     return safe if len(text) <= limit else safe + "..."
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns a number with its noun, which gets an s unless there is one of them.
+
+    Example:
+        >>> counted(1, "document"), counted(0, "document")
+        ('1 document', '0 documents')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def short_repr(value: object, limit: int = 60) -> str:
     """Returns a value as Python writes it, shortened however long or deep it is, and printable."""
     brief = reprlib.Repr()

@@ -20,15 +20,18 @@ def distinct(pages: list[Page]) -> list[Page]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return duplicates.distinct(
-            pages, texts=lambda page: [page[1]], content=lambda page: page[1].encode()
+            pages, texts=lambda page: [page[1]], content=lambda page: page[1].encode(), told=True
         )
 
 
-def told(pages: list[Page]) -> list[str]:
+def told(pages: list[Page], *, asked: bool = True) -> list[str]:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         duplicates.distinct(
-            pages, texts=lambda page: [page[1]], content=lambda page: page[1].encode()
+            pages,
+            texts=lambda page: [page[1]],
+            content=lambda page: page[1].encode(),
+            told=asked,
         )
     return [str(warning.message) for warning in found]
 
@@ -41,7 +44,8 @@ def essay(seed: int, count: int = 400) -> list[str]:
 def test_a_document_under_two_ids_is_one_record() -> None:
     pages = [("a", "Total 12.50"), ("b", "other"), ("c", "TOTAL:  12,50"), ("d", "12 50 total")]
     assert [page[0] for page in distinct(pages)] in (["a", "b"], ["b", "c"], ["b", "d"])
-    assert any("2 documents have the same words" in line for line in told(pages))
+    assert any("same words as others: 2 documents." in line for line in told(pages))
+    assert told(pages, asked=False) == []
     assert told([("a", "one"), ("b", "two")]) == []
 
 
@@ -77,7 +81,7 @@ def test_a_document_that_resembles_two_others_does_not_join_them() -> None:
     middle, right = [*left[:-6], *essay(1, 6)], [*left[:-12], *essay(2, 12)]
     pages = [("l", " ".join(left)), ("m", " ".join(middle)), ("r", " ".join(right))]
     assert len(distinct(pages)) == 3
-    assert any("2 documents are nearly the same" in line for line in told(pages))
+    assert any("Nearly the same as others: 2 documents." in line for line in told(pages))
 
 
 def test_near_copies_are_counted_as_the_share_of_equal_shingles_says() -> None:

@@ -18,8 +18,10 @@ another, which is as much as removing one unit and adding one; the unit that the
 all documents of one key, and it says so.
 
 **Near copies** that differ in a word have different keys and stay several records, for the reason
-above. They are counted by MinHash (Broder 1997) for a warning that the trainer alone sees, and the
-claim says in general that such copies are protected less. Time is linear in the number of words.
+above. The claim says in general that such copies are protected less. Where numbers are shown, and
+the claim says so (`private_view.COUNTS`), they are counted by MinHash (Broder 1997) for a warning;
+elsewhere nothing is said of copies, whose number is one about private documents. Time is linear in
+the number of words.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from hushdoc.arguments import counted
 
 Item = TypeVar("Item")
 
@@ -79,6 +83,7 @@ def distinct(
     *,
     texts: Callable[[Item], Iterable[str]],
     content: Callable[[Item], bytes],
+    told: bool,
 ) -> list[Item]:
     """Returns one document of each key, in the order of the documents.
 
@@ -86,6 +91,7 @@ def distinct(
         items: Documents.
         texts: The texts of one; a document without a word has a key of its own content.
         content: All that training reads of one, and not its id.
+        told: Whether a warning may tell how many copies there are.
     """
     best: dict[bytes, tuple[bytes, int]] = {}
     words = []
@@ -96,7 +102,8 @@ def distinct(
         best[key] = min(best.get(key, (digest, place)), (digest, place))
         words.append(found)
     kept = sorted(place for _, place in best.values())
-    _warn(len(items) - len(kept), near_copies([words[place] for place in kept]))
+    if told:
+        _warn(len(items) - len(kept), near_copies([words[place] for place in kept]))
     return [items[place] for place in kept]
 
 
@@ -181,16 +188,15 @@ def _signature(words: Sequence[str]) -> npt.NDArray[np.uint64]:
 
 
 def _warn(copies: int, near: int) -> None:
-    """Tells the trainer alone; no number of it is released."""
     if copies:
         warnings.warn(
-            f"{copies} documents have the same words as others and are left out: each set of them "
-            "is one record (--duplicates group).",
+            f"Left out, with the same words as others: {counted(copies, 'document')}. Each set of "
+            "them is one record (--duplicates group).",
             stacklevel=3,
         )
     if near:
         warnings.warn(
-            f"{near} documents are nearly the same as others. Each counts as a document, and "
-            "whoever is behind k of them is protected far less; leave copies out.",
+            f"Nearly the same as others: {counted(near, 'document')}. Each counts as a document, "
+            "and whoever is behind k of them is protected far less; leave copies out.",
             stacklevel=3,
         )

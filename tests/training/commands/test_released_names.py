@@ -197,13 +197,17 @@ def test_copies_of_a_document_under_several_ids_are_one_record(
     copied = {**json.loads(lines[0]), "id": "copy"}
     (tmp_path / "mail.jsonl").write_text("\n".join([*lines, json.dumps(copied)]))
     mails = (*MAIL, "--label", "bill", "--label", "order")
-    for choice, said in (("group", True), ("keep", False)):
-        out = tmp_path / choice
-        told = ("--duplicates", choice)
+    for choice, mode, said, shown in (
+        ("group", "hidden", True, False),
+        ("group", "shown-unused", True, True),
+        ("keep", "hidden", False, False),
+    ):
+        out = tmp_path / choice / mode
+        told = ("--duplicates", choice, "--private-numbers", mode)
         start = ("--start", forms / "public", "--quiet")
         assert train("kie", tmp_path / "forms", out / "forms", *start, *FORMS, *told) == 0
         assert train("classifier", tmp_path / "mail.jsonl", out / "mail", *mails, *told) == 0
-        assert ("1 documents have the same words" in capsys.readouterr().err) == said
+        assert capsys.readouterr().err.count("same words as others: 1 document.") == 2 * shown
         for claim in (forms_shape(out / "forms")[-1], table_shape(out / "mail")[-1]):
             assert (duplicates.UNIT in claim.guarantees[0].unit_definition) == said
             assert (duplicates.CAVEAT in claim.caveats) == said

@@ -118,15 +118,16 @@ def _corpora(options: argparse.Namespace, known: tuple[str, ...]) -> tuple[Corpu
 
 
 def _refuse_or_warn(options: argparse.Namespace, strange: str, known: tuple[str, ...]) -> None:
-    """Tells of a class that the released table does not know.
+    """Refuses a class that the released table does not know.
 
-    Where documents are protected, whether training starts may not tell of one of them.
+    Where documents are protected, neither whether training starts nor what it prints may tell of
+    one of them, unless numbers about them are shown.
     """
     problem = f"Documents are of the class '{strange}'; the released table knows {', '.join(known)}"
-    if options.mode == "dp-sgd":
-        warnings.warn(f"{problem}. They are left out.", stacklevel=2)
-    else:
+    if options.mode != "dp-sgd":
         raise AnnotationError(f"{problem}. Leave them out, or train a new table.")
+    if tables.is_told(options):
+        warnings.warn(f"{problem}. They are left out.", stacklevel=2)
 
 
 def read_messages(location: str, invented: int) -> list[Message]:

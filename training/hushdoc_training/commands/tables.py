@@ -111,10 +111,15 @@ def scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:
 
 def print_read(options: argparse.Namespace, counts: str) -> None:
     """Prints how many documents there are, but of private ones whose numbers stay hidden."""
-    private = options.mode in ("dp-sgd", "term-dp") and not options.data.startswith("invented:")
-    if private and options.private_numbers == "hidden":
+    if not is_told(options):
         counts = "documents; how many is told with --private-numbers shown-unused"
     print(f"Read:       {counts}", flush=True)
+
+
+def is_told(options: argparse.Namespace) -> bool:
+    """Returns whether numbers about the documents may be printed."""
+    private = options.mode in ("dp-sgd", "term-dp") and not options.data.startswith("invented:")
+    return not private or options.private_numbers != "hidden"
 
 
 def name_of(options: argparse.Namespace) -> str:
@@ -135,6 +140,7 @@ def distinct(
         texts,
         texts=lambda labelled: [labelled.text],
         content=lambda labelled: json.dumps([labelled.text, content(labelled)]).encode(),
+        told=is_told(options),
     )
 
 

@@ -128,7 +128,7 @@ def known_labels(
     ]
 
 
-def without_copies(documents: Sequence[LabelledDocument]) -> list[LabelledDocument]:
+def without_copies(documents: Sequence[LabelledDocument], *, told: bool) -> list[LabelledDocument]:
     """Returns one of all documents with the same words; see `duplicates`."""
     return duplicates.distinct(
         documents,
@@ -136,6 +136,7 @@ def without_copies(documents: Sequence[LabelledDocument]) -> list[LabelledDocume
             word.text for page in labelled.document.pages for word in page.words
         ),
         content=content,
+        told=told,
     )
 
 

@@ -195,7 +195,7 @@ def train_private(
     # What refuses to train does so before the folder is taken and steps are reserved.
     with private_training(
         start,
-        without_copies(read) if grouped else read,
+        without_copies(read, told=view.shown) if grouped else read,
         plan,
         settings,
         charge=lambda step: run.charge(step),
