@@ -95,7 +95,8 @@ def trace(
     except Exception as error:  # the exporter raises many types, its own among them
         raise CheckpointError(
             f"The model can't be exported: {_last_line(error)}. Expected one that this version "
-            "of torch can trace, such as a LayoutLM, LayoutLMv3 or LiLT token classifier."
+            "of torch can trace, such as a token classifier of LayoutLM, LayoutLMv3, LiLT, BERT or "
+            "RoBERTa."
         ) from error
     strip(proto)
     return proto

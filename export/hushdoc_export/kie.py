@@ -60,13 +60,15 @@ def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen =
 
 
 def traceable(model: TokenClassifier, checkpoint: Checkpoint) -> probes.Traceable:
-    """Returns a model of words, boxes and, where its preprocessing has them, images to trace."""
+    """Returns a model of words and, where its preprocessing has them, boxes and images to trace."""
+    from hushdoc_training.models import layout
+
     return probes.of_text(
-        model,
+        model if model.reads_boxes else layout.TextClassifier(model),
         checkpoint.preprocessing,
         vocab_size=model.word_embeddings.shape[0],
         output=OUTPUT,
-        boxes=True,
+        boxes=model.reads_boxes,
         per_token=True,
     )
 
@@ -74,7 +76,7 @@ def traceable(model: TokenClassifier, checkpoint: Checkpoint) -> probes.Traceabl
 def _model(checkpoint: Checkpoint) -> TokenClassifier:
     """Returns the checkpoint's model, whose labels and images are those of its other files."""
     graph.require_packages()
-    from hushdoc_training.models import layout
+    from hushdoc_training.models import fitting, layout
 
     with graph.silence():
         model = layout.load(checkpoint.folder, checkpoint.architecture).eval()
@@ -85,8 +87,12 @@ def _model(checkpoint: Checkpoint) -> TokenClassifier:
             f"{len(checkpoint.labels.fields)} fields needs {len(checkpoint.labels.tags)}. Train "
             "again, or restore the folder."
         )
-    if checkpoint.preprocessing.image is not None:
-        layout.require_size(model, checkpoint.preprocessing.image)
+    settings = checkpoint.preprocessing
+    fitting.require_boxes(
+        checkpoint.architecture, box_level=settings.box_level, word_order=settings.word_order
+    )
+    if settings.image is not None:
+        layout.require_size(model, settings.image)
     return model
 
 

@@ -30,9 +30,6 @@ TEXT, IMAGE = "ForSequenceClassification", "ForImageClassification"
 LAYOUT_TYPES = frozenset({"layoutlm", "layoutlmv3", "lilt"})
 """Models that read boxes beside the words."""
 
-_COUNT_FROM_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "layoutlmv3", "lilt"})
-"""Models that count positions as RoBERTa does: the first comes after the padding's id."""
-
 _LOCAL: dict[str, Any] = {"local_files_only": True, "use_safetensors": True}
 
 
@@ -119,10 +116,10 @@ def _windows(tokenizer: Any, config: Any) -> Preprocessing:
     }
     if len(ids) < 3:
         raise ValueError("its tokenizer lacks one of the tokens cls, sep and pad")
-    before = config.pad_token_id + 1 if config.model_type in _COUNT_FROM_PADDING else 0
-    longest = min(tokenizer.model_max_length, config.max_position_embeddings - before)
+    from hushdoc_training.models import fitting
+
     return Preprocessing(
-        max_tokens=longest,
+        max_tokens=min(tokenizer.model_max_length, fitting.longest_window(config)),
         overlap=0,
         **{f"{name}_id": number for name, number in ids.items()},
     )

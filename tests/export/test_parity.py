@@ -28,7 +28,7 @@ def test_a_real_graph_keeps_its_models_answers() -> None:
     assert result["answers"] > 100
 
 
-@pytest.mark.parametrize("architecture", ["layoutlm", "layoutlmv3", "lilt"])
+@pytest.mark.parametrize("architecture", tiny.ARCHITECTURES)
 def test_every_architecture_is_sealed_with_its_parity(architecture: str) -> None:
     (step,) = read_unverified(tiny.sealed(architecture)).certificate.derivation
     assert step["architecture"] == architecture

@@ -38,7 +38,7 @@ from hushdoc_training.table_checkpoint import TableCheckpoint
 
 LABELS = LabelSet(fields=("date", "supplier", "total"))
 DELTA = 1e-5
-ARCHITECTURES = ("layoutlm", "layoutlmv3", "lilt")
+ARCHITECTURES = ("layoutlm", "layoutlmv3", "lilt", "bert", "roberta")
 
 
 def tokenizer_json() -> str:

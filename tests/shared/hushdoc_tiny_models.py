@@ -28,6 +28,7 @@ from hushdoc_export.classification import export_image_classifier, export_text_c
 from hushdoc_export.embedding import export_embedding
 from hushdoc_export.release import Release
 from hushdoc_training import checkpoint
+from hushdoc_training.models import fitting, layout
 from hushdoc_training.models.layout import TokenClassifier
 
 _SIZES = {
@@ -63,7 +64,7 @@ def model(
         "vocab_size": Tokenizer.from_str(tokenizer_json()).get_vocab_size(),
         "num_labels": len(labels.tags),
         "max_position_embeddings": positions,
-        "initializer_range": 0.3,
+        "initializer_range": 0.5 if architecture == "roberta" else 0.3,
         **change,
     }
     if architecture == "layoutlm":
@@ -71,6 +72,10 @@ def model(
         inner = transformers.LayoutLMForTokenClassification(config)
     elif architecture == "lilt":
         inner = transformers.LiltForTokenClassification(transformers.LiltConfig(**sizes))
+    elif architecture in fitting.WITHOUT_BOXES:
+        sizes.pop("max_2d_position_embeddings")
+        made = layout._class(architecture)
+        inner = made(made.config_class(**sizes))
     else:
         config = transformers.LayoutLMv3Config(coordinate_size=8, shape_size=8, **sizes)
         inner = transformers.LayoutLMv3ForTokenClassification(config)
@@ -127,6 +132,8 @@ def save_checkpoint(
 ) -> checkpoint.Checkpoint:
     """Writes a checkpoint as training does."""
     classifier = classifier or model(architecture, labels=labels)
+    if settings is None and not classifier.reads_boxes:
+        settings = preprocessing(box_level="none")
     return checkpoint.save(
         folder,
         architecture=architecture,

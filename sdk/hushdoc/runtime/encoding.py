@@ -27,7 +27,7 @@ IntArray = npt.NDArray[np.int64]
 PIECE_CHARACTERS = 1 << 16
 """Longest plain text that the tokenizer gets at once."""
 
-BOX_LEVELS = ("word", "segment")
+BOX_LEVELS = ("word", "segment", "none")
 WORD_ORDERS = ("given", "reading")
 
 PIXELS = "pixel_values"
@@ -42,7 +42,8 @@ class Preprocessing:
         max_tokens: Tokens in one window, the two special ones included.
         overlap: Tokens that neighbouring windows share at run time.
         box_level: "word" for each word's own box, "segment" for its segment's; then a segment
-            holds one field of a label at most, and tags are decoded accordingly.
+            holds one field of a label at most, and tags are decoded accordingly; "none" for a model
+            of fields that reads words alone.
         word_order: "given" for the words of a page in the order the caller has them in, "reading"
             for the order in which `hushdoc.reading.reading_order` reads their boxes.
         cls_id, sep_id, pad_id: Token ids that open a window, close it, and fill a batch.
@@ -67,6 +68,8 @@ class Preprocessing:
             raise ValueError("image has scores; a model's scores stand beside it, not in it.")
         if self.box_level not in BOX_LEVELS:
             raise ValueError(f"box_level is '{self.box_level}'; expected one of {BOX_LEVELS}.")
+        if self.box_level == "none" and (self.image is not None or self.word_order != "given"):
+            raise ValueError("box_level is 'none', and pages are read; expected words alone.")
         if self.word_order not in WORD_ORDERS:
             raise ValueError(f"word_order is '{self.word_order}'; expected one of {WORD_ORDERS}.")
         if self.max_tokens < 3 or not 0 <= self.overlap < self.max_tokens - 2:
@@ -147,21 +150,28 @@ class Encoder:
             if self.preprocessing.box_level == "segment"
             else [word.box for word in page.words]
         )
-        with _tokenizer_errors("can't be used"):
-            encoding = self._tokenizer.encode(
-                [word.text for word in page.words], is_pretokenized=True, add_special_tokens=False
-            )
-        ids, words, cut = self._fitting(encoding)
         table = np.asarray(
             [box.normalized(width=page.width, height=page.height) for box in boxes],
             dtype=np.int64,
         ).reshape(-1, 4)
+        return self._encoded([word.text for word in page.words], table)
+
+    def encode_words(self, words: Sequence[str]) -> EncodedPage:
+        """Returns the tokens of words without boxes, as if they were a page's; see `encode`."""
+        return self._encoded(words, np.zeros((len(words), 4), dtype=np.int64))
+
+    def _encoded(self, texts: Sequence[str], boxes: IntArray) -> EncodedPage:
+        with _tokenizer_errors("can't be used"):
+            encoding = self._tokenizer.encode(
+                list(texts), is_pretokenized=True, add_special_tokens=False
+            )
+        ids, words, cut = self._fitting(encoding)
         return EncodedPage(
             ids=ids,
-            boxes=table[words].reshape(-1, 4),
+            boxes=boxes[words].reshape(-1, 4),
             words=words,
             first=np.diff(words, prepend=-1) != 0,
-            num_words=len(page.words),
+            num_words=len(texts),
             cut_words=cut,
         )
 

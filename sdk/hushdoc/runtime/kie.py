@@ -6,20 +6,22 @@ calls: many threads may share one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from hushdoc.artifact.artifact import Artifact
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.document.document import Document
-from hushdoc.document.page import Page
+from hushdoc.document.limits import check_word
 from hushdoc.labels import LabelSet, spans_from_tags
 from hushdoc.runtime import images, windows
 from hushdoc.runtime.decoding import FloatArray, joined_words, softmax, viterbi
 from hushdoc.runtime.encoding import PIXELS, EncodedPage, Encoder, Preprocessing, in_order, laid_out
-from hushdoc.runtime.extraction import Extraction, Field, StageClock, judged, of_words
+from hushdoc.runtime.extraction import Extraction, Field, StageClock, judged, of_text, of_words
 from hushdoc.runtime.graph_batches import open_graph, output_width, window_outputs
 from hushdoc.runtime.model import (
     LABELS_FILE,
@@ -36,7 +38,7 @@ from hushdoc.viewing.rendition import require_pillow
 
 TASK = "kie"
 INPUTS = ("input_ids", "bbox", "attention_mask")
-"""What every model reads; one that reads images has `pixel_values` too."""
+"""What a model reads: without `bbox` one of words alone, with `pixel_values` too one of images."""
 
 PAGES_AT_ONCE = 8
 """Pages whose images, as the model reads them, are in memory together."""
@@ -75,7 +77,8 @@ class KIEModel(FieldModel):
         if image is not None:
             require_pillow()
         encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
-        inputs = INPUTS if image is None else (*INPUTS, PIXELS)
+        inputs = [name for name in INPUTS if name != "bbox" or preprocessing.box_level != "none"]
+        inputs += [] if image is None else [PIXELS]
         session = open_graph(artifact, inputs, device=device, runtime=runtime, image=image)
         what = f"{LABELS_FILE} with {len(labels.fields)} fields"
         output_width(session, ("batch", "sequence"), width=len(labels.tags), what=what)
@@ -91,22 +94,54 @@ class KIEModel(FieldModel):
         return f"{len(self.labels.fields)} fields"
 
     def _extract(self, document: Document) -> Extraction:
+        if document.text is not None and self.preprocessing.box_level == "none":
+            return self._extract_text(document, document.text)
         require_pages(document, reads="words and their boxes")
         document.check()
         clock = StageClock()
         document, notes = laid_out(document, self.preprocessing)
         document, numbers = in_order(document, self.preprocessing)
         encoded = [self._encoder.encode(page) for page in document.pages]
-        parts = windows.cover(
-            encoded, capacity=self.preprocessing.capacity, overlap=self.preprocessing.overlap
-        )
-        clock.count("encoding")
-        outputs = self._outputs(document, encoded, parts, clock)
-        clock.count("model")
+        outputs = self._outputs(document, encoded, clock)
         fields: list[Field] = []
         for number, (page, tokens) in enumerate(zip(document.pages, encoded, strict=True)):
             scores = self._word_scores(number, tokens, outputs)
-            fields += self._fields(page, number, scores, numbers[number])
+            by_segment = self.preprocessing.box_level == "segment"
+            joined = joined_words(page) if by_segment else None
+            fields += [
+                of_words(page, number, label, range(*words), score, ids=numbers[number])
+                for label, words, score in self._found(scores, joined)
+            ]
+        return self._answer(document, fields, encoded, clock, numbers=numbers, notes=notes)
+
+    def _extract_text(self, document: Document, text: str) -> Extraction:
+        """Returns the fields of a plain text, whose words are what whitespace parts."""
+        document.check_text()
+        clock = StageClock()
+        places = [match.span() for match in re.finditer(r"\S+", text)]
+        words = [
+            check_word(text[start:stop], where=f"word {index} of '{document.id}'")
+            for index, (start, stop) in enumerate(places)
+        ]
+        encoded = self._encoder.encode_words(words)
+        outputs = self._outputs(document, [encoded], clock)
+        scores = self._word_scores(0, encoded, outputs)
+        fields = [
+            of_text(text, label, places[start][0], places[stop - 1][1], score)
+            for label, (start, stop), score in self._found(scores, None)
+        ]
+        return self._answer(document, fields, [encoded], clock, numbers=[range(len(words))])
+
+    def _answer(
+        self,
+        document: Document,
+        fields: list[Field],
+        encoded: Sequence[EncodedPage],
+        clock: StageClock,
+        *,
+        numbers: Sequence[Sequence[int]],
+        notes: Sequence[str] = (),
+    ) -> Extraction:
         sure, unsure = judged(fields, self.preprocessing.scores)
         capacity = self.preprocessing.capacity
         return Extraction(
@@ -126,13 +161,17 @@ class KIEModel(FieldModel):
         self,
         document: Document,
         pages: Sequence[EncodedPage],
-        parts: Sequence[Window],
         clock: StageClock,
     ) -> dict[Window, FloatArray]:
         """Returns each window's tag probabilities; drawing images counts as encoding."""
-        image = self.preprocessing.image
+        settings = self.preprocessing
+        parts = windows.cover(pages, capacity=settings.capacity, overlap=settings.overlap)
+        image = settings.image
+        clock.count("encoding")
         if image is None:
-            return self._run(pages, parts)
+            found = self._run(pages, parts)
+            clock.count("model")
+            return found
         outputs: dict[Window, FloatArray] = {}
         for group in windows.by_pages(parts, at_once=PAGES_AT_ONCE):
             drawn = {
@@ -173,21 +212,17 @@ class KIEModel(FieldModel):
         rows = [outputs[part].astype(np.float32) for part in mine]
         return windows.merge(page, ranges, rows).astype(np.float64)
 
-    def _fields(
-        self, page: Page, number: int, scores: FloatArray, numbers: Sequence[int]
-    ) -> list[Field]:
-        """Returns a page's fields, their words called by these numbers."""
-        by_segment = self.preprocessing.box_level == "segment"
-        path = viterbi(scores, joined_words(page) if by_segment else None)
+    def _found(
+        self, scores: FloatArray, joined: npt.NDArray[np.bool_] | None
+    ) -> Iterator[tuple[str, tuple[int, int], float]]:
+        """Yields label, first word and one past the last, and score of each field of a page."""
+        path = viterbi(scores, joined)
         tags = self.labels.tags
         chosen = scores[np.arange(len(path)), path]
-        fields = []
-        for span in spans_from_tags([tags[tag] for tag in path], page=number):
+        for span in spans_from_tags([tags[tag] for tag in path]):
             part = chosen[span.start : span.stop]
             score = float(part[~np.isnan(part)].mean())  # np.nanmean takes several times as long
-            words = range(span.start, span.stop)
-            fields.append(of_words(page, number, span.label, words, score, ids=numbers))
-        return fields
+            yield span.label, (span.start, span.stop), score
 
 
 def _labels_of(artifact: Artifact) -> LabelSet:

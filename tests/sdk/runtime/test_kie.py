@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,7 @@ from hushdoc.errors import (
     InputError,
     LimitExceededError,
     PolicyViolationError,
+    TaskMismatchError,
 )
 from hushdoc.labels import LabelSet
 from hushdoc.reading import with_segments
@@ -42,7 +44,7 @@ def model() -> KIEModel:
     return KIEModel.load(tiny.sealed(), policy=tiny.policy(), runtime=Runtime(threads=1))
 
 
-@pytest.mark.parametrize("architecture", ["layoutlm", "layoutlmv3", "lilt"])
+@pytest.mark.parametrize("architecture", tiny.ARCHITECTURES)
 def test_an_exported_model_answers_like_its_checkpoint(architecture: str) -> None:
     folder = tiny.sealed(architecture)
     assert hushdoc.verify(folder, tiny.policy()).passed
@@ -57,6 +59,37 @@ def test_an_exported_model_answers_like_its_checkpoint(architecture: str) -> Non
     assert len(found) > 1
     assert answer.coverage == 1
     assert answer.warnings == ()
+
+
+def test_a_model_of_words_alone_reads_no_box_and_plain_texts_too() -> None:
+    folder = tiny.sealed("roberta")
+    manifest = json.loads((folder / "hushdoc.json").read_text())
+    assert [port["name"] for port in manifest["inputs"]] == ["input_ids", "attention_mask"]
+    assert manifest["preprocessing"]["box_level"] == "none"
+    loaded = hushdoc.KIEModel.load(folder, policy=tiny.policy())
+    asked = page(9)
+    far = [replace(word, box=Box(x0=0, y0=0, x1=1, y1=1)) for word in asked.words]
+    answers = [
+        loaded.extract(Document(id="d", pages=(one,)))
+        for one in (asked, replace(asked, words=tuple(far)))
+    ]
+    parts = [(field.label, field.word_ids, field.score) for field in answers[0].fields]
+    assert parts == [(field.label, field.word_ids, field.score) for field in answers[1].fields]
+    words = [word.text for word in asked.words]
+    text = "\n ".join(words) + "\n"
+    found = loaded.extract(Document.from_text(text)).fields
+    assert [(field.label, field.text.split(), field.score) for field in found] == [
+        (label, [words[index] for index in ids], score) for label, ids, score in parts
+    ]
+    assert len(found) > 1
+    assert all(text[field.start : field.stop] == field.text for field in found)
+    with pytest.raises(LimitExceededError, match="word 1 of 'document' has 10001 characters"):
+        loaded.extract(Document.from_text("a " + "b" * 10_001))
+
+
+def test_a_model_of_boxes_reads_no_plain_text(model: KIEModel) -> None:
+    with pytest.raises(TaskMismatchError, match="plain text"):
+        model.extract(Document.from_text("Total 12.50"))
 
 
 def test_fields_carry_text_box_and_words(model: KIEModel) -> None:

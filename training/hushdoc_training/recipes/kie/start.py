@@ -13,7 +13,7 @@ from hushdoc.errors import CheckpointError
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.encoding import Encoder, Preprocessing
 from hushdoc_training.checkpoint import Checkpoint
-from hushdoc_training.models import layout
+from hushdoc_training.models import fitting, layout
 from hushdoc_training.models.layout import TokenClassifier
 
 TOKENIZER = "tokenizer.json"
@@ -39,7 +39,7 @@ class Start:
 
 
 def start_from(
-    source: str,  # "minilm", "small", a checkpoint or run folder, a transformers folder or a hub id
+    source: str,  # minilm, minilm-text, small, a checkpoint or run, a transformers folder or hub id
     labels: LabelSet | None,  # None for those of a checkpoint, which no document then has a say in
     *,
     max_tokens: int = 128,
@@ -54,8 +54,9 @@ def start_from(
     """Returns the model that training starts from.
 
     A hushdoc checkpoint keeps its own window length, box level, word order and use of images, which
-    LayoutLMv3 alone reads. A resumed small model takes its tokenizer from its run folder, because
-    learning one anew from the public texts of `vocabulary` gives another.
+    LayoutLMv3 alone reads. "minilm-text" is MiniLM as it is, which reads words alone: as BERT and
+    RoBERTa do, it has the box level "none". A resumed small model takes its tokenizer from its run
+    folder, because learning one anew from the public texts of `vocabulary` gives another.
     """
     torch.manual_seed(seed)
     folder = Path(source)
@@ -67,6 +68,7 @@ def start_from(
                 "Train it with images from the start, or leave them out here."
             )
         model = layout.load(stored.folder, stored.architecture)
+        _require_fit(model, stored.preprocessing)
         kept: tuple[str, ...] | None = None
         if labels is not None and new_labels:
             kept = layout.replace_output_layer(model, labels, before=stored.labels)
@@ -90,29 +92,44 @@ def start_from(
         )
     if labels is None:
         raise ValueError(f"'{source}' is no checkpoint, so it knows no labels; give some.")
-    if source == "minilm":
-        model, tokenizer_json, special = layout.minilm(labels)
+    if source in ("minilm", "minilm-text"):
+        model, tokenizer_json, special = layout.minilm(labels, boxes=source == "minilm")
     elif source == "small":
         model, tokenizer_json, special = layout.small(labels, _vocabulary(vocabulary, resumed))
     else:
         model, tokenizer_json, special = layout.pretrained(source, labels)
+    if not model.reads_boxes and box_level == "word":  # the default of every start
+        box_level = "none"
+    fitting.require_boxes(model.architecture, box_level=box_level, word_order=word_order)
+    preprocessing = Preprocessing(
+        max_tokens=max_tokens,
+        overlap=max_tokens // 4,
+        box_level=box_level,
+        word_order=word_order,
+        cls_id=special.cls_id,
+        sep_id=special.sep_id,
+        pad_id=special.pad_id,
+        image=layout.image_preprocessing(model) if images else None,
+    )
+    _require_fit(model, preprocessing)
     return Start(
         model=model,
         tokenizer_json=tokenizer_json,
-        preprocessing=Preprocessing(
-            max_tokens=max_tokens,
-            overlap=max_tokens // 4,
-            box_level=box_level,
-            word_order=word_order,
-            cls_id=special.cls_id,
-            sep_id=special.sep_id,
-            pad_id=special.pad_id,
-            image=layout.image_preprocessing(model) if images else None,
-        ),
+        preprocessing=preprocessing,
         labels=labels,
         claim=None,
         name=source,
     )
+
+
+def _require_fit(model: TokenClassifier, preprocessing: Preprocessing) -> None:
+    """Raises a CheckpointError unless a model reads what its preprocessing makes."""
+    fitting.require_boxes(
+        model.architecture,
+        box_level=preprocessing.box_level,
+        word_order=preprocessing.word_order,
+    )
+    fitting.require_window(model.inner.config, max_tokens=preprocessing.max_tokens)
 
 
 def is_checkpoint(source: str) -> bool:
