@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,12 @@ import pytest
 from table_commands import CLASSIFIER, TOPICS, export, message, messages, spelled
 
 import hushdoc
+from hushdoc import labelled_files
 from hushdoc.__main__ import main
 from hushdoc_training import table_checkpoint
+from hushdoc_training.commands import classifier
 from hushdoc_training.crf.corpus import is_held_out
+from hushdoc_training.data import dataset
 
 
 def train(data: object, out: Path, *options: object) -> int:
@@ -81,6 +85,29 @@ def test_documents_of_boxes_may_be_invented(
     assert train(CLASSIFIER.invented, tmp_path / "run", *options) == 0
     assert "form, receipt" in capsys.readouterr().out
     assert table_checkpoint.load(tmp_path / "run").tags == ("form", "receipt")
+
+
+def test_labelled_documents_are_of_the_class_that_is_their_type(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "documents.jsonl"
+    found = dataset.read(dataset.Source(location="invented:form+receipt", documents=40))
+    labelled_files.write(data, found)
+    assert train(data, tmp_path / "run", "--mode", "dp-sgd", "--epsilon", 8) == 0
+    made = table_checkpoint.load(tmp_path / "run")
+    assert made.tags == ("form", "receipt")
+    asked = classifier.read_messages(str(data), 1)
+    assert [(one.label, one.text) for one in asked] == [
+        (one.label, one.text) for one in classifier.read_messages("invented:form+receipt", 40)
+    ]
+    untyped = [*found[:3], replace(found[3], document_type=None)]
+    labelled_files.write(data, untyped, overwrite=True)
+    capsys.readouterr()
+    assert train(data, tmp_path / "untyped") == 3
+    told = capsys.readouterr().err
+    assert "document_type" in told
+    assert found[3].document.id in told
+    assert not (tmp_path / "untyped").exists()
 
 
 def test_two_kinds_and_public_text(tmp_path: Path) -> None:

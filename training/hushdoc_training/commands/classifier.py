@@ -6,7 +6,7 @@ import argparse
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable
 from hushdoc.commands.parsing import Subcommands, usage_errors
@@ -15,6 +15,7 @@ from hushdoc_training.commands import table_options, tables, training_options
 
 if TYPE_CHECKING:
     from hushdoc.hashing import FeatureScheme
+    from hushdoc.labels import LabelledDocument
     from hushdoc_training.crf.corpus import Corpus
     from hushdoc_training.labelled_texts import Message
     from hushdoc_training.recipes.hashed.public_texts import PublicText
@@ -28,8 +29,9 @@ DESCRIPTION = """Trains a table of hashed words that classifies whole documents.
   hushdoc train classifier --data more.jsonl --update runs/classes --out runs/next
   hushdoc export runs/private --out model --key release.key
 
-The data are lines of JSON, one for each document: {"id", "label", "text"}; a folder that holds
-such a file; or invented documents. `hushdoc classify` then answers with the class of a document.
+The data are lines of JSON, one for each document: {"id", "label", "text"}; labelled documents with
+pages, whose "document_type" is their class (docs/data-formats.md); a folder that holds such a file;
+or invented documents. `hushdoc classify` then answers with the class of a document.
 
 How --mode protects what the table was trained on, and the kind of guarantee in its certificate:
   paper-fill  a linear classifier of scikit-learn, whose empty rows are filled as in "Hash the
@@ -133,31 +135,31 @@ def _refuse_or_warn(options: argparse.Namespace, strange: str, known: tuple[str,
 def read_messages(location: str, invented: int) -> list[Message]:
     """Returns the documents of a file or folder, or invented ones, labelled by their class."""
     from hushdoc_training import labelled_texts
-    from hushdoc_training.data import dataset
+    from hushdoc_training.data import dataset, labelled
 
     source = dataset.Source(location=location, documents=invented)
     if source.is_invented:
-        return _invented(source)
+        return [_message(str(number), one) for number, one in enumerate(dataset.read(source))]
+    if labelled.recognises(Path(location)):
+        every = dataset.read(dataset.Source(location=location))
+        return [_message(one.document.id, one) for one in every]
     path = labelled_texts.find(Path(location))
     found = labelled_texts.read_messages(path)
     labelled_texts.require_distinct(found, path)
     return found
 
 
-def _invented(source: Any) -> list[Message]:
-    from hushdoc_training.data import dataset
+def _message(name: str, labelled: LabelledDocument) -> Message:
+    """Returns the words of a document with pages, a line for each page, and its type as class."""
     from hushdoc_training.labelled_texts import Message
 
-    return [
-        Message(
-            name=str(number),
-            label=str(labelled.document_type),
-            text="\n".join(
-                " ".join(word.text for word in page.words) for page in labelled.document.pages
-            ),
+    if labelled.document_type is None:
+        raise AnnotationError(
+            f"Document '{printable(name)}' has no \"document_type\", which is the class that it is "
+            "of. Give every document one, or leave it out of the file."
         )
-        for number, labelled in enumerate(dataset.read(source))
-    ]
+    lines = (" ".join(word.text for word in page.words) for page in labelled.document.pages)
+    return Message(name=name, label=labelled.document_type, text="\n".join(lines))
 
 
 def _filled(

@@ -113,7 +113,7 @@ def add_classifier(parser: CommandParser) -> None:
     """Adds the options of `train classifier`."""
     _add_data(
         parser,
-        data=".jsonl or .jsonl.gz file, or invented:TYPE+TYPE",
+        data=".jsonl or .jsonl.gz file of texts or of labelled documents, or invented:TYPE+TYPE",
         documents="number of invented documents (default: 300)",
         label="class to learn; may be given again, and documents of other classes are left out "
         "(default: every class in the data, which default policies refuse)",
