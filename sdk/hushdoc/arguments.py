@@ -6,6 +6,7 @@ one document. A setting that does not exist is a ValueError.
 
 from __future__ import annotations
 
+import json
 import os
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -168,6 +169,11 @@ def failure_of(error: BaseException) -> str:
     """Returns what kind of failure it was, without words that may be those of a document."""
     if isinstance(error, MalformedError):
         return printable(error, limit=200)
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not {error.encoding.upper()} at byte {error.start}"
+    if isinstance(error, json.JSONDecodeError):
+        place = f"line {error.lineno}, " if error.lineno > 1 else ""
+        return f"it is not JSON at {place}column {error.colno}: {error.msg}"
     key = error.args[0] if isinstance(error, KeyError) and error.args else None
     if isinstance(key, str) and key.isidentifier() and len(key) <= 40:
         return f"it lacks {key!r}"

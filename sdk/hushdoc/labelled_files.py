@@ -279,10 +279,6 @@ def _parsed(line: bytes) -> Any:
         return json.loads(
             line.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant
         )
-    except UnicodeDecodeError as error:
-        raise MalformedError(f"it is not UTF-8 at byte {error.start}") from None
-    except json.JSONDecodeError as error:
-        raise MalformedError(f"it is not JSON at column {error.colno}: {error.msg}") from None
     except RecursionError:
         raise MalformedError("it is too deep") from None
 

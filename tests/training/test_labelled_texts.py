@@ -73,13 +73,21 @@ def test_a_malformed_line_is_named(tmp_path: Path, line: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("a.jsonl.gz", b"plain"), ("a.jsonl", b"\xff"), ("none", None)]
+    ("name", "content", "says"),
+    [
+        ("a.jsonl.gz", b"plain", "Line 1 .* it is not JSON at column 1"),
+        ("a.jsonl", b"id,text\n1,caf\xe9", "it is not UTF-8 at byte 13"),
+        ("a.jsonl", b"\x1f\x8b" + b"x" * 50, "its gzipped content is damaged"),
+        ("none", None, "can't be read"),
+    ],
 )
-def test_an_unreadable_file_is_named(tmp_path: Path, name: str, content: bytes | None) -> None:
+def test_an_unreadable_file_is_named(
+    tmp_path: Path, name: str, content: bytes | None, says: str
+) -> None:
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(AnnotationError, match="can't be read"):
+    with pytest.raises(AnnotationError, match=says):
         labelled_texts.read_contracts(path)
 
 

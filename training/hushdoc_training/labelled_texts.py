@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -238,7 +239,10 @@ def _text(path: Path) -> str:
             "gzipped."
         ) from error
     with reading_as("a UTF-8 file, plain or gzipped", str(path), error=AnnotationError):
-        plain = gzip.decompress(content) if content.startswith(_GZIP) else content
+        try:
+            plain = gzip.decompress(content) if content.startswith(_GZIP) else content
+        except (OSError, EOFError, zlib.error) as error:
+            raise MalformedError("its gzipped content is damaged or cut off") from error
         return plain.decode("utf-8-sig")  # Windows puts a mark before a text
 
 

@@ -9,7 +9,10 @@ from PIL import Image
 
 from hushdoc import labelled_files
 from hushdoc.__main__ import main
+from hushdoc.document.document import Document
+from hushdoc.labels import LabelledDocument
 from hushdoc_training import invented
+from hushdoc_training.data import labelled, summary
 
 
 def data(*arguments: object) -> int:
@@ -57,6 +60,46 @@ def test_what_a_file_holds_is_shown_and_drawn(
         colours = image.convert("RGB").getcolors(maxcolors=2**24)
     assert colours is not None
     assert any(len({*colour}) == 3 for _, colour in colours)  # labels are in colour
+
+
+def test_images_that_are_not_there_are_counted_as_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data("convert", "invented:receipt", tmp_path / "a.jsonl", "--documents", 2, "--images")
+    (tmp_path / "a-images" / "000001.png").unlink()
+    capsys.readouterr()
+    for action in (("show",), ("convert", tmp_path / "b.jsonl")):
+        assert data(action[0], tmp_path / "a.jsonl", *action[1:]) == 0
+        said = capsys.readouterr()
+        assert said.out.startswith("documents 2, pages 2 (1 with an image)")
+        assert "1 x page whose image is missing" in said.err
+    images = [item.document.pages[0].image for item in labelled_files.read(tmp_path / "b.jsonl")]
+    assert [image is None for image in images] == [False, True]
+
+
+def test_boxes_in_thousandths_of_their_page_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def counted(width: int, *, right: int) -> bool:
+        words = [("Total", (40, 90, 110, 120)), ("12.50", (right - 80, 940, right, 970))]
+        document = Document.from_words(
+            [text for text, _ in words], [box for _, box in words], width=width, height=2200, id="a"
+        )
+        path = tmp_path / "a.jsonl"
+        found = [LabelledDocument(document=document, spans=())]
+        labelled_files.write(path, found, overwrite=True)
+        assert data("show", path) == 0
+        return labelled.THOUSANDTHS in capsys.readouterr().err
+
+    assert counted(1700, right=960)
+    assert not counted(1700, right=1500)
+    assert not counted(990, right=960)
+
+
+def test_values_are_joined_as_their_script_is_written() -> None:
+    assert summary._joined(["Jalan", "Bintang", "7"]) == "Jalan Bintang 7"
+    assert summary._joined([*"\u738b\u660e", "2020", "\u5e74"]) == "\u738b\u660e2020\u5e74"
+    assert summary._joined(["\uae40", "\ubbfc\uc218"]) == "\uae40 \ubbfc\uc218"  # Korean has blanks
 
 
 def test_wrong_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

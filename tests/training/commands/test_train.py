@@ -179,7 +179,9 @@ def test_the_small_model_never_takes_its_vocabulary_from_private_documents(
 ) -> None:
     config = invented.InventedConfig(document_types=("receipt",))
     invented.write(tmp_path / "data", seed=1, count=4, config=config, images=False)
-    assert train("--data", tmp_path / "data", "--start", "small", "--out", tmp_path / "run") == 4
+    with pytest.raises(SystemExit) as stop:  # before a document is read
+        train("--data", tmp_path / "data", "--start", "small", "--out", tmp_path / "run")
+    assert stop.value.code == 2
     assert "vocabulary" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import tempfile
 from dataclasses import replace
@@ -128,6 +129,8 @@ def test_labels_outside_the_schema_are_refused(tmp_path: Path) -> None:
         (b"PK\x03\x04", "is a ZIP archive"),
         (b'{"annotations": [], "images": []}', "JSON with the keys ['annotations', 'images']"),
         (b'{"id": "a", "text": "b"}\n', "JSON with the keys ['id', 'text']"),
+        (gzip.compress(b"date,total\n"), "is a gzipped file, which"),
+        (gzip.compress(b"date,total\n" * 99)[:-9], "a gzipped file that is damaged or cut off"),
         (b"date,total\n", "a file without a known beginning"),
         (b"", "a file without content"),
         (b"\n \n", "a file without content"),

@@ -100,11 +100,12 @@ def run_convert(options: argparse.Namespace) -> int:
 
 def run_show(options: argparse.Namespace) -> int:
     """Prints what the documents hold, and draws some of them."""
+    from hushdoc_training.data.conversion import without_missing
     from hushdoc_training.data.summary import Summary
 
     summary = Summary()
     with _opened(options, images=options.draw is not None) as (documents, problems):
-        counted = map(summary.added, documents)
+        counted = map(summary.added, without_missing(documents, problems))
         if options.draw is not None:
             _draw(islice(counted, options.documents or DRAWN), options.draw)
         for _ in counted:

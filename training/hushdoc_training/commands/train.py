@@ -169,6 +169,12 @@ def run(options: argparse.Namespace) -> int:
     if options.images and options.start in ("minilm", "minilm-text", "small"):
         options.refuse_usage(f"--images needs a LayoutLMv3; --start {options.start} is none")
     public = options.public or options.not_private or options.data.startswith("invented:")
+    from_public = options.public or options.data.startswith("invented:")
+    if options.start == "small" and not from_public and not options.resume:
+        options.refuse_usage(
+            "--start small learns its vocabulary from public documents: give --public or invented "
+            "--data, then --start the run folder of that"
+        )
     if options.documents is not None and not public:
         options.refuse_usage(FIRST_DOCUMENTS)
     if options.audit and (options.public or options.not_private):

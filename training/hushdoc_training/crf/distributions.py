@@ -8,6 +8,7 @@ have one part, a Gaussian mixture a few, a kernel density estimate one for each 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -150,6 +151,7 @@ def fitted(family: str, rows: Floats, stream: SecretStream, *, parts: int = 3) -
 
 def _gaussian_mixture(rows: Floats, parts: int, stream: SecretStream) -> Mixture:
     with needs_extra("scikit-learn", "crf"):
+        from sklearn.exceptions import ConvergenceWarning
         from sklearn.mixture import GaussianMixture
     spread = rows.std(axis=0)
     spread[spread == 0] = 1.0
@@ -157,7 +159,10 @@ def _gaussian_mixture(rows: Floats, parts: int, stream: SecretStream) -> Mixture
         rows[stream.choices(MAX_FITTED_ROWS, len(rows))] if len(rows) > MAX_FITTED_ROWS else rows
     )
     start = int(stream.choices(1, 2**31)[0])
-    found = GaussianMixture(min(parts, len(chosen)), random_state=start).fit(chosen / spread)
+    with warnings.catch_warnings():
+        # Draws need no best fit, and whoever trains can do nothing about it.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = GaussianMixture(min(parts, len(chosen)), random_state=start).fit(chosen / spread)
     return Mixture(
         shares=found.weights_,
         means=found.means_ * spread,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from hushdoc.arguments import printable
 from hushdoc.document.page import Page
 from hushdoc.labels import LabelledDocument
 from hushdoc.system import atomic_files
+from hushdoc_training.data.annotated_pages import NO_IMAGE
 from hushdoc_training.data.corpus import Problems
 from hushdoc_training.data.summary import Summary
 
@@ -39,6 +40,7 @@ def convert(
     """
     atomic_files.require_free(out)
     summary = Summary()
+    documents = without_missing(documents, problems)
     with contextlib.ExitStack() as undo:
         kept = (
             _copied(documents, images_folder(out), problems, undo)
@@ -54,6 +56,23 @@ def convert(
 def images_folder(out: Path) -> Path:
     """Returns the folder beside a file that its images are copied into."""
     return out.with_name(f"{out.name.removesuffix('.gz').removesuffix('.jsonl')}-images")
+
+
+def without_missing(
+    documents: Iterable[LabelledDocument], problems: Problems
+) -> Iterator[LabelledDocument]:
+    """Yields documents as they are used: images that are not there are taken away and counted."""
+    for labelled in documents:
+        pages = labelled.document.pages
+        gone = [isinstance(page.image, Path) and not page.image.is_file() for page in pages]
+        for page, missing in zip(pages, gone, strict=True):
+            if missing:
+                problems.add(NO_IMAGE, printable(page.image))
+        kept = [
+            replace(page, image=None) if missing else page
+            for page, missing in zip(pages, gone, strict=True)
+        ]
+        yield _with_pages(labelled, kept) if any(gone) else labelled
 
 
 def _reachable(
@@ -96,13 +115,10 @@ def _copied(
                     name = f"{count:06d}{_suffix(image)}"
                     if isinstance(image, bytes):
                         (partial / name).write_bytes(image)
-                    elif image.is_file():
+                    else:
                         shutil.copyfile(image, partial / name)
                         names[image] = name
-                    else:
-                        problems.add("page whose image is missing", printable(image))
-                        name = None
-                    count += name is not None
+                    count += 1
                 pages.append(replace(page, image=None if name is None else folder / name))
             yield _with_pages(labelled, pages)
     undo.callback(shutil.rmtree, folder, ignore_errors=True)

@@ -8,8 +8,10 @@ path/to/sroie                a published corpus, by its files
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -40,6 +42,7 @@ NUM_INVENTED = 1000
 """How many documents are invented by default."""
 
 _HEAD = 4096
+_GZIP = b"\x1f\x8b"
 _MAGIC = (
     (b"%PDF", "a PDF file"),
     (b"\x89PNG", "a PNG image"),
@@ -48,7 +51,6 @@ _MAGIC = (
     (b"MM\0*", "a TIFF image"),
     (b"PAR1", "a parquet file"),
     (b"PK\x03\x04", "a ZIP archive"),
-    (b"\x1f\x8b", "a gzipped file"),
     (b"SQLite format 3", "an SQLite database"),
     (b"\xff\xfe", "text in UTF-16, not UTF-8"),
     (b"\xfe\xff", "text in UTF-16, not UTF-8"),
@@ -201,6 +203,8 @@ def _described(path: Path) -> str:
         return f"not readable ({error.strerror or 'no file'})"
     if not head.strip():
         return "a file without content"
+    if head.startswith(_GZIP):
+        return _unpacked(path)
     for magic, what in _MAGIC:
         if head.startswith(magic):
             return what
@@ -209,6 +213,16 @@ def _described(path: Path) -> str:
         if isinstance(found, dict):
             return f"JSON with the keys {short_repr(sorted(map(str, found)), 200)}"
     return "JSON" if head.lstrip()[:1] in (b"{", b"[") else "a file without a known beginning"
+
+
+def _unpacked(path: Path) -> str:
+    """Returns what a gzipped file is, by its first bytes."""
+    try:
+        with gzip.open(path) as file:
+            file.read(_HEAD)
+    except (OSError, EOFError, zlib.error):
+        return "a gzipped file that is damaged or cut off"
+    return "a gzipped file"
 
 
 def _listed(folder: Path) -> str:

@@ -14,6 +14,12 @@ from hushdoc_training.data.corpus import Corpus, Problems
 ENDINGS = (".jsonl", ".jsonl.gz", ".json")
 """How labelled files in a folder are called; a single file may have any name."""
 
+_SCALE = 1000
+_FILLED = 0.8  # how far down and across the words of a page reach at least, as a rule
+
+
+THOUSANDTHS = "document whose boxes all end by 1000 on larger pages; are they pixels?"
+
 
 def recognises(path: Path) -> bool:
     """Returns whether a path is a labelled file, or a folder that holds one."""
@@ -50,7 +56,18 @@ def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:
                     f"'{printable(seen[name])}'; a document that stands twice counts twice. "
                     "Remove one of them, or give it another id."
                 )
+            if _in_thousandths(labelled):
+                problems.add(THOUSANDTHS, name)
             yield labelled
+
+
+def _in_thousandths(labelled: LabelledDocument) -> bool:
+    """Returns whether boxes look as if they were scaled to 0..1000, as layout models read them."""
+    pages = [page for page in labelled.document.pages if page.words]
+    right = max(word.box.x1 for page in pages for word in page.words)
+    low = max(word.box.y1 for page in pages for word in page.words)
+    large = all(min(page.width, page.height) > _SCALE for page in pages)
+    return large and all(_FILLED * _SCALE <= end <= _SCALE for end in (right, low))
 
 
 def _files(path: Path) -> list[Path]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hushdoc.arguments import printable
 from hushdoc.document.page import Box, union
 from hushdoc.labels import LabelledDocument
+
+_UNSPACED = re.compile(r"(?<=[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef]) (?=\S)|"
+                       r"(?<=\S) (?=[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef])")  # fmt: skip
+"""Blanks beside a character of Chinese or Japanese, which are written without."""
 
 
 @dataclass(kw_only=True)
@@ -95,8 +100,13 @@ def fields_of(labelled: LabelledDocument) -> Iterator[LabelledField]:
         words = labelled.document.pages[span.page].words[span.start : span.stop]
         yield LabelledField(
             label=span.label,
-            text=" ".join(word.text for word in words),
+            text=_joined(word.text for word in words),
             page=span.page,
             box=union(word.box for word in words),
             word_ids=tuple(range(span.start, span.stop)),
         )
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Returns words as one value for people."""
+    return _UNSPACED.sub("", " ".join(texts))
