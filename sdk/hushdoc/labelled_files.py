@@ -29,7 +29,8 @@ from hushdoc.labels import (
     Question,
     Span,
     require_known,
-    tags_from_spans,
+    require_page,
+    tags_of_pages,
 )
 from hushdoc.system import atomic_files
 
@@ -382,22 +383,16 @@ def _check(labelled: LabelledDocument) -> None:
         ("its document_type", labelled.document_type or "-"),
     ):
         _require_name(value, what)
-    of_pages: list[list[Span]] = [[] for _ in pages]
     for span in labelled.spans:
         _require_name(span.label, "the label of a span")
-        _require_page_number(span.page, f"The span '{span.label}'", len(pages))
-        of_pages[span.page].append(span)
-    for number, (page, spans) in enumerate(zip(pages, of_pages, strict=True)):
+    for number, page in enumerate(pages):
         _require_pixels(page, number)
-        try:
-            tags_from_spans(len(page.words), spans)
-        except AnnotationError as error:
-            raise AnnotationError(f"On page {number}: {error}") from error
+    tags_of_pages(labelled)
     for question in labelled.questions:
         for text in (question.text, *question.answers):
             if not isinstance(text, str) or _SURROGATE.search(text):
                 raise MalformedError("a question or an answer is not text")
-        _require_page_number(question.page, "A question", len(pages))
+        require_page(question.page, "A question", len(pages))
         num_words = len(pages[question.page].words)
         if any(not 0 <= word < num_words for word in question.word_ids):
             raise AnnotationError(
@@ -413,14 +408,6 @@ def _require_pixels(page: Page, number: int) -> None:
         raise BoxError(
             f"All boxes on page {number} lie between 0 and 1, of {page.width} x {page.height} "
             "pixels; expected pixels. Multiply them by the page's width and height."
-        )
-
-
-def _require_page_number(page: int, what: str, num_pages: int) -> None:
-    if not 0 <= page < num_pages:
-        raise AnnotationError(
-            f"{what} is on page {page} of a document with {num_pages} pages. Pages are numbered "
-            f"from 0; expected 0 to {num_pages - 1}."
         )
 
 

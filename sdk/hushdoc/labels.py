@@ -84,6 +84,30 @@ def require_known(labelled: LabelledDocument, schema: LabelSet) -> None:
         )
 
 
+def tags_of_pages(labelled: LabelledDocument) -> list[list[str]]:
+    """Returns the tags of each page; a span that fits no page, or another one, is refused."""
+    pages = labelled.document.pages
+    for span in labelled.spans:
+        require_page(span.page, f"The span '{span.label}'", len(pages))
+    found = []
+    for number, page in enumerate(pages):
+        try:
+            spans = (span for span in labelled.spans if span.page == number)
+            found.append(tags_from_spans(len(page.words), spans))
+        except AnnotationError as error:
+            raise AnnotationError(f"On page {number}: {error}") from error
+    return found
+
+
+def require_page(page: int, what: str, num_pages: int) -> None:
+    """Raises AnnotationError unless a document has a page of this number."""
+    if not 0 <= page < num_pages:
+        raise AnnotationError(
+            f"{what} is on page {page} of a document with {num_pages} pages. Pages are numbered "
+            f"from 0; expected 0 to {num_pages - 1}."
+        )
+
+
 def tags_from_spans(num_words: int, spans: Iterable[Span]) -> list[str]:
     """Returns one BIO tag for each word of a page; empty or overlapping spans are refused."""
     tags = [OUTSIDE] * num_words

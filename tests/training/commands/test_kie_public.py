@@ -47,7 +47,7 @@ def train(listed: Path, out: Path, *arguments: object) -> int:
 
 
 def test_words_and_boxes_first_and_then_the_labels_of_all_sets(
-    tmp_path: Path, listed: Path
+    tmp_path: Path, listed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     masked, out = tmp_path / "masked", tmp_path / "start"
     assert train(listed, masked, "--public", "--unlabelled", "--start", "small") == 0
@@ -55,6 +55,8 @@ def test_words_and_boxes_first_and_then_the_labels_of_all_sets(
     assert first.labels.fields == ()
     assert [data.name for data in first.claim.public_data] == ["till receipts", "forms", "pages"]
     assert train(listed, out, "--public", "--start", masked, "--new-labels") == 0
+    told = "Labels:     fresh for address, answer, company, date, header, question, total; the "
+    assert f"{told}start's encoder alone is kept" in capsys.readouterr().out
     stored = Checkpoint.load(out)
     assert stored.labels.fields == (
         "address", "answer", "company", "date", "header", "question", "total",

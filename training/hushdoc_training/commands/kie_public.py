@@ -175,9 +175,10 @@ def _data(options: argparse.Namespace, item: ListedSet) -> PublicData:
 def _start(
     options: argparse.Namespace, labels: Any, documents: Sequence[LabelledDocument]
 ) -> Start:
+    from hushdoc_training.commands import kie_data
     from hushdoc_training.recipes.kie import start as kie_start
 
-    return kie_start.start_from(
+    start = kie_start.start_from(
         options.start,
         labels,
         max_tokens=options.max_tokens,
@@ -193,6 +194,9 @@ def _start(
         resumed=options.out if options.resume else None,
         seed=options.seed,
     )
+    if start.kept_labels is not None:
+        print(kie_data.kept(start))
+    return start
 
 
 def _claim(

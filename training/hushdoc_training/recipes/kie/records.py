@@ -19,7 +19,7 @@ from hushdoc.labels import (
     Span,
     spans_from_tags,
     spans_from_words,
-    tags_from_spans,
+    tags_of_pages,
 )
 from hushdoc.runtime import decoding, encoding, windows
 from hushdoc.runtime.encoding import EncodedPage, Encoder, IntArray, Preprocessing
@@ -86,9 +86,9 @@ def windows_of(
     """
     number = {tag: index for index, tag in enumerate(labels.tags)}
     made = []
-    for index, page in enumerate(labelled.document.pages):
-        spans = [span for span in labelled.spans if span.page == index]
-        tags = np.asarray([number[tag] for tag in tags_from_spans(len(page.words), spans)])
+    pages = zip(labelled.document.pages, tags_of_pages(labelled), strict=True)
+    for index, (page, names) in enumerate(pages):
+        tags = np.asarray([number[tag] for tag in names])
         encoded = encoder.encode(page)
         image = _image(labelled.document, index, encoder.preprocessing)
         targets = np.where(encoded.first, tags[encoded.words], IGNORED)

@@ -15,9 +15,9 @@ import torch
 
 from hushdoc import arguments, metrics
 from hushdoc.certificate.claim import Claim, DataAccess, PublicData
-from hushdoc.errors import EmptyDocumentError, PrivacyError
+from hushdoc.errors import AnnotationError, EmptyDocumentError, PrivacyError
 from hushdoc.evaluation import Evaluation, entities_of
-from hushdoc.labels import LabelledDocument, Span
+from hushdoc.labels import LabelledDocument, Span, tags_of_pages
 from hushdoc.runtime.images import pixels_of_page
 from hushdoc.system import atomic_files
 from hushdoc_training import checkpoint, duplicates
@@ -365,6 +365,11 @@ def require_readable(documents: Sequence[LabelledDocument], start: Start) -> Non
         )
     for labelled in documents:
         labelled.document.check()
+        try:
+            tags_of_pages(labelled)
+        except AnnotationError as error:
+            name = arguments.short_repr(labelled.document.id)
+            raise AnnotationError(f"Document {name}: {error}") from error
     if start.preprocessing.image is not None:
         for labelled in documents:
             for number, page in enumerate(labelled.document.pages):
