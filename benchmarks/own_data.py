@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any
 
 import machine
+import public_start
 import torch
 
 from hushdoc.errors import HushdocError
@@ -118,11 +119,14 @@ class Place:
         before = 0.0
         if noted.is_file():
             found = json.loads(noted.read_text("utf-8"))
+            if found.get("words", words) != words:
+                sys.exit(f"{out} was trained by '{found['words']}', not by '{words}'. Take another "
+                         "--work, or remove it.")  # fmt: skip
             if found["finished"]:
                 return found["printed"], found["seconds"]
             before = found["seconds"]
-        if out.exists() and not resumes:
-            shutil.rmtree(out)
+        if not (resumes and (out / "run.json").is_file()):  # else it took a step
+            shutil.rmtree(out, ignore_errors=True)
         goes_on = " --resume" if out.exists() else ""
         command = f"train {task} --out {shlex.quote(str(out))} {words}{goes_on}"
         print(f"$ hushdoc {command}", flush=True)
@@ -134,7 +138,12 @@ class Place:
             text=True,
         )
         seconds = before + time.monotonic() - began
-        content = {"finished": not done.returncode, "seconds": seconds, "printed": done.stdout}
+        content = {
+            "finished": not done.returncode,
+            "seconds": seconds,
+            "printed": done.stdout,
+            "words": words,
+        }
         noted.write_text(json.dumps(content), "utf-8")
         if done.returncode:
             sys.exit(f"{done.stdout[-2000:]}\nThe command ended with exit code {done.returncode}.")
@@ -186,38 +195,68 @@ def measured(place: Place, start: Path | None) -> dict[str, Any]:
 
 def fields(place: Place, start: Path | None) -> dict[str, Any]:
     """Returns the figures of a corpus of labelled pages."""
-    documents = dataset.read(dataset.Source(location=str(place.data)))
-    found = splits.split(documents, held_out=HELD_OUT, traits=splits.traits_of)
-    print("\n".join(found.lines()), flush=True)
+    pages = Pages.read(place)
     seconds = 0.0
     if start is None:
         start, seconds = invented_start(place)
-    labels = sorted({span.label for item in documents for span in item.spans})
-    named = " ".join(f"--label {shlex.quote(label)}" for label in labels)
-    words = (
-        f"--data {shlex.quote(str(place.data))} --start {shlex.quote(str(start))} --new-labels "
-        f"{named} --held-out {HELD_OUT} --public-overlap none"
-    )
-    private = f"{PRIVATE} --declared-documents {declared(len(found.train))} {place.scale.private}"
-    scores: dict[str, list[float]] = {"not_private": [], "dp_eps8_document": []}
+    arms = {
+        "not_private": f"--not-private {place.scale.plain}",
+        "dp_eps8_document": f"{PRIVATE} --declared-documents {declared(len(pages.train))} "
+        f"{place.scale.private}",
+    }
+    scores: dict[str, list[float]] = {arm: [] for arm in arms}
+    began = shlex.quote(str(start))
     for seed in range(place.scale.seeds):
-        for arm, more in (
-            ("not_private", f"--not-private {place.scale.plain}"),
-            ("dp_eps8_document", private),
-        ):
-            name = f"{arm}-{seed}"
-            told = f"{words} {more} --seed {seed} --quiet"
-            seconds += place.train(name, "kie", told, resumes=True)[1]
-            scores[arm].append(score(place.folder / name, found.held_out))
-            print(f"{place.data.name} {name}: F1 {scores[arm][-1]:.3f}", flush=True)
+        for arm, words in arms.items():
+            f1, took = pages.trained(place, f"{arm}-{seed}", began, f"{words} --seed {seed}")
+            scores[arm].append(f1)
+            seconds += took
     return figures(
         scores,
-        public=score(start, found.held_out),
+        public=public_start.score(start, pages.held_out),
         seconds=seconds,
-        num_train=len(found.train),
-        num_held_out=len(found.held_out),
-        labels=labels,
+        num_train=len(pages.train),
+        num_held_out=len(pages.held_out),
+        labels=pages.labels,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pages:
+    """A corpus of labelled pages, split as every command splits it."""
+
+    train: list[LabelledDocument]
+    held_out: list[LabelledDocument]
+    labels: list[str]
+
+    @classmethod
+    def read(cls, place: Place) -> Pages:
+        """Reads and splits a corpus, and prints how."""
+        documents = dataset.read(dataset.Source(location=str(place.data)))
+        found = splits.split(documents, held_out=HELD_OUT, traits=splits.traits_of)
+        print("\n".join(found.lines()), flush=True)
+        labels = sorted({span.label for item in documents for span in item.spans})
+        return cls(train=list(found.train), held_out=list(found.held_out), labels=labels)
+
+    def trained(self, place: Place, name: str, start: str, words: str) -> tuple[float, float]:
+        """Trains an arm unless it is there; returns its F1 on the held-out documents and seconds.
+
+        They are scored once: what was found is kept beside the run.
+        """
+        named = " ".join(f"--label {shlex.quote(label)}" for label in self.labels)
+        told = (
+            f"--data {shlex.quote(str(place.data))} --start {start} --new-labels {named} "
+            f"--held-out {HELD_OUT} --public-overlap none {words} --quiet"
+        )
+        _, seconds = place.train(name, "kie", told, resumes=True)
+        noted = place.folder / f"{name}.json"
+        content = json.loads(noted.read_text("utf-8"))
+        if "f1" not in content:
+            made = kie_start.start_from(str(place.folder / name), None)
+            content["f1"] = training.evaluate(made, self.held_out).f1
+            noted.write_text(json.dumps(content), "utf-8")
+        print(f"{place.folder / name}: F1 {content['f1']:.3f}", flush=True)
+        return content["f1"], seconds
 
 
 def invented_start(place: Place) -> tuple[Path, float]:
@@ -227,11 +266,6 @@ def invented_start(place: Place) -> tuple[Path, float]:
     more = f"--public-overlap none --box-level segment {place.scale.start} --quiet"
     _, seconds = place.train("start", "kie", f"{words} {more}", resumes=True)
     return place.folder / "start", seconds
-
-
-def score(run: Path, documents: Sequence[LabelledDocument]) -> float:
-    """Returns the entity-level F1 of a run's checkpoint."""
-    return training.evaluate(kie_start.start_from(str(run), None), documents).f1
 
 
 def clauses(place: Place, contracts: Sequence[Contract]) -> dict[str, Any]:

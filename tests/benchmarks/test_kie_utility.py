@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,16 @@ import pytest
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import invented
 
-KEYS = {
-    "f1_nonprivate",
-    "f1_dp_eps8_document",
-    "f1_dp_eps20_document",
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+ALL_STARTS = {"f1_public", "f1_nonprivate", "f1_dp_eps8_document", "f1_dp_eps20_document"}
+KEYS = ALL_STARTS | {
+    "f1_dp_eps1_document",
+    "f1_dp_eps3_document",
     "f1_dp_eps8_sequence",
     "retention_eps8_document",
+    "retention_eps8_sequence",
+    "gain_kept_eps8",
 }
 
 
@@ -35,17 +40,52 @@ def as_funsd(labelled: LabelledDocument) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_quick_run_prints_every_figure(run: Any, tmp_path: Path) -> None:
-    data = tmp_path / "forms"
+@pytest.mark.timeout(600)
+def test_quick_run_prints_every_figure_and_goes_on(run: Any, tmp_path: Path) -> None:
+    data = tmp_path / "funsd"
     (data / "annotations").mkdir(parents=True)
     (data / "images").mkdir()
     config = invented.InventedConfig(document_types=("form",), labels="form")
-    for index in range(42):
+    for index in range(24):
         labelled = invented.document(seed=3, index=index, config=config)
         name = f"form{index}"
         (data / "annotations" / f"{name}.json").write_text(json.dumps(as_funsd(labelled)))
         invented.image(seed=3, index=index, config=config).save(data / "images" / f"{name}.png")
-    result, _ = run("kie_utility", "--quick", "--data", str(data))
+    told = ("--quick", "--data", str(data), "--work", str(tmp_path / "work"))
+    result, printed = run("kie_utility", *told)
     assert set(result) >= KEYS
-    assert result["num_test"] == 5
+    assert set(result["starts"]) == {"raw", "invented"}
+    assert set(result["starts"]["raw"]) >= ALL_STARTS
+    assert result["starts"]["raw"]["kept_labels"] == []
+    assert result["starts"]["invented"]["kept_labels"] == ["answer", "header", "question"]
+    assert result["num_held_out"] == 3
     assert result["quick"] is True
+    assert "PrIeD-KIE, table 2" in printed
+    assert set(result["missed"]) <= {*KEYS}
+    assert printed.count("$ hushdoc train") == 11
+    again, printed = run("kie_utility", *told)
+    assert again["starts"] == result["starts"]
+    assert "$ hushdoc train" not in printed
+
+
+def test_what_is_kept_is_told_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    kie_utility = importlib.import_module("kie_utility")
+    scores = {
+        "not_private": [0.7, 0.9],
+        "dp_eps8_document": [0.68, 0.72],
+        "dp_eps8_sequence": [0.6, 0.6],
+    }
+    found = kie_utility.figures(scores, 0.6)
+    assert found["f1_public"] == 0.6
+    assert found["f1_nonprivate"] == 0.8
+    assert found["retention_eps8_document"] == 0.875
+    assert found["retention_eps8_sequence"] == 0.75
+    assert found["gain_kept_eps8"] == 0.5
+    assert kie_utility.figures(scores, 0.9)["gain_kept_eps8"] is None  # training gained nothing
+    assert kie_utility.missed("funsd", found) == {
+        "retention_eps8_sequence": round(78.22 / 90.22 - 0.75, 4),
+        "gain_kept_eps8": 0.1,
+    }
+    assert kie_utility.missed("receipts of one's own", found) == {}
+    assert kie_utility.spread([0.6]) is None
