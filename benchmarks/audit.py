@@ -46,6 +46,7 @@ COMMANDS = {
     "forms": ("kie",),
     "forms by windows": ("kie", "--privacy-unit", "sequence"),
     "forms by layers": ("kie", "--clipping", "layerwise", "--averaging", "half"),
+    "forms by public words": ("kie", "--scaling", "public"),
     "forms, automatic and averaged": ("kie", "--clipping", "automatic", "--averaging", "ema"),
     "clauses": ("clauses", "--mode", "dp-sgd", *TABLE),
     "classes": ("classifier", "--mode", "dp-sgd", *TABLE),

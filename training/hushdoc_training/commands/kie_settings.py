@@ -84,6 +84,12 @@ def add_privacy(parser: CommandParser) -> None:
         "norms and output layer; or the output layer alone (default: the recipe's)",
     )
     group.add_argument(
+        "--scaling",
+        choices=("none", "public"),
+        help="whether the output layer learns in directions that words of invented documents vary "
+        "in alike, each of them scaled before clipping and noise (default: the recipe's)",
+    )
+    group.add_argument(
         "--clipping",
         choices=("flat", "automatic", "layerwise"),
         help="how gradients are bounded by --clipping-norm: each is cut where it is longer; scaled "
@@ -125,6 +131,7 @@ def add_privacy(parser: CommandParser) -> None:
         "--privacy-unit",
         "--accountant",
         "--trained",
+        "--scaling",
         "--clipping",
         "--averaging",
         "--backend",

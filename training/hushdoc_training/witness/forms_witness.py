@@ -96,6 +96,7 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
     renewed = _frozen(runs, forms.few, below, noise=OTHER_NOISE)
     divided = claim.number("clipping_norm") / claim.divisor
     made += _of_noise(claim, divided, without, renewed)
+    made += _of_scale(drawn, without)
     made += _of_coin_below(claim, divided, _norm(drawn, without))
     if claim.sampling_rate < 1:
         above = forms.key(said, drawn=False)
@@ -173,6 +174,14 @@ def _of_noise(claim: Claimed, divided: float, one: Seen, other: Seen) -> list[Fi
     if len(residuals) > 1:
         made.append(findings.uncorrelated("noise of two steps", *residuals[:2]))
     return made
+
+
+def _of_scale(one: Seen, other: Seen) -> list[Finding]:
+    """Compares what inputs are scaled by on documents with the canary and without."""
+    if not (one.scales or other.scales):
+        return []
+    what = "what inputs are scaled by is the same whatever the documents"
+    return [findings.true(what, one.scales == other.scales)]
 
 
 def _of_coin_below(claim: Claimed, divided: float, part: float) -> list[Finding]:

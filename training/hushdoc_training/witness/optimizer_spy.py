@@ -20,6 +20,8 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from hushdoc_training.witness.whitening_spy import WhiteningSpy
+
 KEPT_STEPS = 2
 """Steps whose gradients are kept."""
 
@@ -34,6 +36,7 @@ class Seen:
         finite: Whether every gradient was.
         between: Steps before which somebody else had moved a parameter.
         weights: Digests of the parameters as the last step left them.
+        scales: Digests of what whitened layers scale their inputs by.
     """
 
     gradients: list[npt.NDArray[np.float32]] = field(default_factory=list)
@@ -41,6 +44,7 @@ class Seen:
     finite: bool = True
     between: list[int] = field(default_factory=list)
     weights: list[str] = field(default_factory=list)
+    scales: list[str] = field(default_factory=list)
 
 
 class OptimizerSpy:
@@ -53,12 +57,14 @@ class OptimizerSpy:
         self._handles: list[Any] = []
         self._optimizers: list[torch.optim.Optimizer] = []
         self._seen: list[Seen] = []
+        self._whitened = WhiteningSpy(digest=digest)
 
     def __enter__(self) -> Self:
         """Begins."""
         self._handles = [
             register_optimizer_step_pre_hook(self._before),
             register_optimizer_step_post_hook(self._after),
+            nn.modules.module.register_module_forward_hook(self._whitened.look),
         ]
         return self
 
@@ -74,7 +80,10 @@ class OptimizerSpy:
 
     def seen(self, out: Path) -> Seen | None:
         """Returns what the optimizer did whose weights a run released; None where none did."""
-        released = {*digests_of_file(out / "checkpoint" / "model.safetensors").values()}
+        path = out / "checkpoint" / "model.safetensors"
+        for seen in self._seen:
+            seen.weights = self._whitened.merged(seen.weights, path)
+        released = {*digests_of_file(path).values()}
         own = [seen for seen in self._seen if {*seen.weights} <= released]
         return own[-1] if own else None
 
@@ -110,6 +119,7 @@ class OptimizerSpy:
         if self._frozen:
             for group, rate in zip(optimizer.param_groups, self._rates, strict=True):
                 group["lr"] = rate
+        self._of(optimizer).scales = self._whitened.scales
         self._of(optimizer).weights = [digest(one) for one in _parameters(optimizer)]
 
 

@@ -9,12 +9,13 @@ import torch
 
 from hushdoc.errors import PrivacyError
 from hushdoc.labels import LabelledDocument
-from hushdoc_training.models import layout
+from hushdoc_training.models import layout, whitening
 from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.privacy import ownership
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
+from hushdoc_training.recipes.kie import public_inputs
 from hushdoc_training.recipes.kie.examples import (
     Example,
     examples_of,
@@ -64,6 +65,8 @@ def private_training(
     model, encoder = start.model, start.encoder
     model.eval()  # the probe in freeze must not draw dropout masks
     layout.freeze(model, trained=settings.trained, image=image)
+    if settings.scaling == "public":
+        whitening.adapt(model.inner, public_inputs.of_invented(start))
     model.to(device)
     _set_dropout(model, settings.dropout)
     parameters = ownership.trainable(model).values()

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from hushdoc import arguments
 
+SCALINGS = ("none", "public")
+"""Whether the output layer learns in directions that words of invented documents vary in alike."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlainSettings:
@@ -43,6 +46,7 @@ class PrivateSettings:
     decay: bool = True  # linearly to zero
     trained: str = "encoder"  # which parameters are trained and noised, one of layout.TRAINED
     dropout: float = 0.0  # probability while training
+    scaling: str = "none"  # whether the output layer is whitened by public words, one of SCALINGS
     clipping: str = "flat"  # how gradients are bounded, one of `contract.CLIPPINGS`
     averaging: str = "none"  # which average of the weights is released, one of `averaging.AVERAGES`
     backend: str = "book-keeping"  # one of `engine.BACKENDS`; all give the same numbers
@@ -54,6 +58,7 @@ class PrivateSettings:
         """Refuses numbers that nothing can be trained with."""
         _require_positive("learning_rate", self.learning_rate)
         _require_share("dropout", self.dropout)
+        arguments.choice(self.scaling, SCALINGS, what="scaling")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,11 +22,12 @@ from hushdoc.runtime.images import pixels_of_page
 from hushdoc.system import atomic_files
 from hushdoc_training import checkpoint, duplicates
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.models import whitening
 from hushdoc_training.privacy import trial
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.private_view import COUNTS, HELD_OUT, TESTED, PrivateView
-from hushdoc_training.recipes.kie import audits, epochs
+from hushdoc_training.recipes.kie import audits, epochs, public_inputs
 from hushdoc_training.recipes.kie.audits import Audited
 from hushdoc_training.recipes.kie.epochs import shuffled_windows, with_token_noise
 from hushdoc_training.recipes.kie.identity import documents_digest, identity, images_digest
@@ -151,7 +152,7 @@ def train_private(
     claimed_settings = {**described(start), **asdict(settings)}
     declared = Declared(
         name=name,
-        public_data=(*history(start), *public_data),
+        public_data=(*history(start), *public_data, *_scaled_by(settings)),
         training=claimed_settings,
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=start.labels.taken_from_documents,
@@ -193,15 +194,18 @@ def train_private(
     unused = unreached(start)
     read = known_labels(documents, start.labels, warned=view.shown)
     # What refuses to train does so before the folder is taken and steps are reserved.
-    with private_training(
-        start,
-        without_copies(read, told=view.shown) if grouped else read,
-        plan,
-        settings,
-        charge=lambda step: run.charge(step),
-        device=device,
-        view=view,
-    ) as training:
+    with (
+        whitening.merging(start.model),
+        private_training(
+            start,
+            without_copies(read, told=view.shown) if grouped else read,
+            plan,
+            settings,
+            charge=lambda step: run.charge(step),
+            device=device,
+            view=view,
+        ) as training,
+    ):
         run = open_run()
         keep_tokenizer(out, start)
         report = run.report(
@@ -271,6 +275,10 @@ def _scoring(name: str, scored: Sequence[str]) -> tuple[DataAccess, ...]:
         DataAccess(data=name, purpose=purposes[what], accounted_in=(), treatment="not-released")
         for what in scored
     )
+
+
+def _scaled_by(settings: PrivateSettings) -> tuple[PublicData, ...]:
+    return (public_inputs.DATA,) if settings.scaling == "public" else ()
 
 
 def history(start: Start) -> tuple[PublicData, ...]:

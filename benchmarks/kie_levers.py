@@ -1,0 +1,340 @@
+"""What each lever of private training gains where the output layer is trained: F1 at epsilon 8.
+
+    python benchmarks/kie_levers.py --work runs/levers      about ten minutes on a core
+    python benchmarks/kie_levers.py --quick                 a minute, figures without meaning
+    python benchmarks/kie_levers.py --start runs/public --data corpus --declared-documents 300
+
+A public start learns invented receipts of tills; the private documents are invented receipts and
+invoices, in other wordings, from other countries and providers. The number of documents is
+declared, the unit is a document, delta 1e-5. The encoder is frozen, so its outputs are computed
+once. Then the engine itself draws, clips, adds noise and steps: by the recipe for so many
+documents, and with each lever alone and some together, several times. What whitens are words of
+receipts of tills, never of the kind that is trained on. The last line is JSON: for each lever the
+mean and the standard deviation of F1 on documents that nothing was learned from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import machine
+import torch
+from torch import nn
+from torch.nn import functional
+
+from hushdoc import metrics
+from hushdoc.labels import LabelledDocument, LabelSet
+from hushdoc_training import invented
+from hushdoc_training.data import dataset
+from hushdoc_training.models import whitening
+from hushdoc_training.privacy import claims
+from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.records import Records
+from hushdoc_training.recipes.kie import public_inputs, recipe, training
+from hushdoc_training.recipes.kie import start as kie_start
+from hushdoc_training.recipes.kie.records import (
+    IGNORED,
+    collate,
+    in_order,
+    known_labels,
+    predict,
+    records_of,
+)
+from hushdoc_training.recipes.kie.settings import PlainSettings
+from hushdoc_training.recipes.kie.start import Start
+
+Words = tuple[torch.Tensor, torch.Tensor]
+"""What the output layer reads for a document's words, and their targets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How much work."""
+
+    start: str
+    public: int  # documents
+    private: int
+    scored: int
+    white: int
+    runs: int
+    steps: int | None = None  # fewer than the recipe's
+
+
+FULL = Scale(start="minilm", public=600, private=400, scored=100, white=60, runs=3)
+QUICK = Scale(start="small", public=40, private=24, scored=8, white=8, runs=1, steps=3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lever:
+    """A way to train, where it differs from the recipe."""
+
+    clipping: str = "flat"
+    averaging: str = "none"
+    whitened: bool = False
+    learning_rate: float | None = None
+    momentum: float | None = None  # SGD with it; Adam where there is none
+    sampling_rate: float | None = None
+    steps: int | None = None
+
+
+WHITE = Lever(whitened=True, learning_rate=0.2)
+LEVERS = {
+    "recipe": Lever(),
+    "averaged_ema": Lever(averaging="ema"),
+    "averaged_half": Lever(averaging="half"),
+    "automatic_clipping": Lever(clipping="automatic"),
+    "layerwise_clipping": Lever(clipping="layerwise"),
+    "twice_the_steps": Lever(steps=120),
+    "full_batches": Lever(sampling_rate=1.0, steps=20),
+    "full_batches_momentum": Lever(sampling_rate=1.0, steps=15, learning_rate=0.2, momentum=0.9),
+    "whitened": WHITE,
+    "whitened_averaged": replace(WHITE, averaging="ema"),
+    "whitened_full_batches": replace(WHITE, sampling_rate=1.0, steps=20, learning_rate=0.3),
+    "whitened_momentum": replace(
+        WHITE, sampling_rate=1.0, steps=15, learning_rate=100.0, momentum=0.9
+    ),
+}
+
+
+class Head(nn.Module):
+    """An output layer alone, which reads what a frozen encoder left."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        """Takes a copy of the layer."""
+        super().__init__()
+        self.classifier = nn.Linear(layer.in_features, layer.out_features)
+        self.classifier.load_state_dict(layer.state_dict())
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        """Returns logits, shape [documents, words, tags]."""
+        logits: torch.Tensor = self.classifier(words)
+        return logits
+
+
+class Replayed(nn.Module):
+    """Stands for a start's model on pages that its encoder has read before."""
+
+    def __init__(self, seen: list[torch.Tensor], head: nn.Module) -> None:
+        """Answers in the order in which the encoder was asked."""
+        super().__init__()
+        self.head, self._seen = head, iter(seen)
+
+    def forward(self, *_: torch.Tensor) -> torch.Tensor:
+        """Returns logits."""
+        logits: torch.Tensor = self.head(next(self._seen))
+        return logits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """What is trained on and scored, as the output layer reads it."""
+
+    start: Start
+    layer: nn.Linear
+    words: list[Words]
+    white: torch.Tensor
+    scored: list[LabelledDocument]
+    seen: list[torch.Tensor]
+
+    def f1(self, head: nn.Module) -> float:
+        """Returns the entity-level F1 of an output layer."""
+        found = predict(
+            Replayed(self.seen, head),  # type: ignore[arg-type]
+            self.start.encoder,
+            self.start.labels,
+            self.scored,
+            device=torch.device("cpu"),
+        )
+        pairs = zip(self.scored, found, strict=True)
+        return metrics.entity_score((labelled.spans, spans) for labelled, spans in pairs).f1
+
+
+def main() -> int:
+    """Measures every lever and prints the JSON line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--start", type=Path, help="a public checkpoint (default: made here)")
+    parser.add_argument("--data", help="private documents, split by the digests of their names")
+    parser.add_argument("--declared-documents", type=int, help="about how many of them there are")
+    parser.add_argument("--work", type=Path, help="keep the start here")
+    parser.add_argument("--only", action="append", choices=LEVERS, help="measure this lever")
+    parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
+    options = parser.parse_args()
+    began, scale = time.monotonic(), QUICK if options.quick else FULL
+    with tempfile.TemporaryDirectory() as scratch:
+        work = options.work or Path(scratch)
+        corpus = corpus_of(options.start or public_start(work / "start", scale), options, scale)
+    count = options.declared_documents or len(corpus.words)
+    result: dict[str, Any] = {"f1_public": round(corpus.f1(Head(corpus.layer)), 4), "f1": {}}
+    for name in options.only or LEVERS:
+        found = [trained(corpus, LEVERS[name], scale, count) for _ in range(scale.runs)]
+        spread = statistics.stdev(found) if len(found) > 1 else 0.0
+        result["f1"][name] = [round(statistics.fmean(found), 4), round(spread, 4)]
+        print(f"{name:24} {result['f1'][name]}", flush=True)
+    result |= {
+        "declared_documents": count,
+        "recipe": recipe.of_size(count).name,
+        "num_scored": len(corpus.scored),
+        "runs": scale.runs,
+        "quick": options.quick,
+        "seconds": round(time.monotonic() - began),
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine.description(),
+        "torch": torch.__version__,
+    }
+    print(json.dumps(result))
+    return 0
+
+
+def public_start(folder: Path, scale: Scale) -> Path:
+    """Trains the start on receipts of tills, unless it is there."""
+    if (folder / "checkpoint").is_dir():
+        return folder
+    pages = receipts_of_tills(scale.public, seed=1)
+    begin = kie_start.start_from(
+        scale.start,
+        LabelSet(fields=invented.FIELD_LABELS),
+        vocabulary=lambda: [word.text for item in pages for word in item.document.pages[0].words],
+    )
+    training.train_plain(
+        begin,
+        pages,
+        PlainSettings(
+            learning_rate=5e-4, segment_shuffling=0.3, token_noise=0.2, label_smoothing=0.1
+        ),
+        out=folder,
+        claim=claims.public((), training={}),
+        resume=folder.exists(),
+        quiet=True,
+    )
+    return folder
+
+
+def receipts_of_tills(count: int, *, seed: int) -> list[LabelledDocument]:
+    """Returns public documents."""
+    config = invented.InventedConfig(document_types=("till-receipt",), providers=(0, 20_000))
+    return list(invented.documents(seed=seed, count=count, config=config))
+
+
+def corpus_of(folder: Path, options: argparse.Namespace, scale: Scale) -> Corpus:
+    """Reads private documents, and computes what the output layer reads of them."""
+    train, scored = split(options.data, scale)
+    labels = LabelSet.from_documents(train + scored) if options.data else None
+    start = kie_start.start_from(str(folder), labels, new_labels=labels is not None)
+    model = start.model.eval()
+    _, _, layer = whitening.output_layer(model.inner)
+    seen: list[torch.Tensor] = []
+    white = public_inputs.of_documents(start, receipts_of_tills(scale.white, seed=7))
+    hook = layer.register_forward_pre_hook(
+        lambda _, inputs: seen.append(inputs[0].detach().float().clone())
+    )
+    scored = in_order(scored, start.preprocessing)
+    predict(model, start.encoder, start.labels, scored, device=torch.device("cpu"))
+    kept = list(seen)
+    words = []
+    known = known_labels(train, start.labels, warned=True)
+    for record in records_of(known, start.encoder, start.labels, unit="document"):
+        seen.clear()
+        batch = collate(start.encoder, list(record))
+        with torch.no_grad():
+            model(*batch.inputs(torch.device("cpu")))
+        there = batch.targets != IGNORED
+        words.append((seen[0][there], batch.targets[there]))
+    hook.remove()
+    return Corpus(start=start, layer=layer, words=words, white=white, scored=scored, seen=kept)
+
+
+def split(data: str | None, scale: Scale) -> tuple[list[LabelledDocument], list[LabelledDocument]]:
+    """Returns documents to train on and to score, of other providers where they are invented."""
+    if data is None:
+        types = ("invoice", "receipt")
+        parts = []
+        for seed, count, providers in (
+            (5, scale.private, (20_000, 26_000)),
+            (6, scale.scored, (26_000, 32_000)),
+        ):
+            config = invented.InventedConfig(document_types=types, providers=providers)
+            parts.append(list(invented.documents(seed=seed, count=count, config=config)))
+        return parts[0], parts[1]
+    documents = sorted(
+        dataset.read(dataset.Source(location=data)),
+        key=lambda item: hashlib.sha256(item.document.id.encode()).hexdigest(),
+    )
+    return documents[scale.scored :][: scale.private], documents[: scale.scored]
+
+
+def trained(corpus: Corpus, lever: Lever, scale: Scale, count: int) -> float:
+    """Trains an output layer privately, and returns its F1."""
+    base = recipe.of_size(count)
+    rate = lever.sampling_rate or base.sampling_rate
+    plan = PrivacyPlan.calibrated(
+        epsilon=8,
+        sampling_rate=rate,
+        steps=min(lever.steps or base.steps, scale.steps or 10**6),
+        clipping_norm=base.clipping_norm,
+        expected_records=max(1, round(count * rate)),
+    )
+    head = Head(corpus.layer)
+    with whitening.merging(head):
+        if lever.whitened:
+            whitening.adapt(head, corpus.white)
+        take_steps(
+            head, corpus.words, plan, lever, lever.learning_rate or base.private.learning_rate
+        )
+    return corpus.f1(head)
+
+
+def take_steps(
+    head: nn.Module, words: Sequence[Words], plan: PrivacyPlan, lever: Lever, rate: float
+) -> None:
+    """Takes all steps of a plan, with a rate that goes down to zero."""
+    parameters = [value for value in head.parameters() if value.requires_grad]
+    optimizer: torch.optim.Optimizer
+    if lever.momentum is None:
+        optimizer = torch.optim.Adam(parameters, lr=rate)
+    else:
+        optimizer = torch.optim.SGD(parameters, lr=rate, momentum=lever.momentum)
+    private = PrivateTraining(
+        plan,
+        head,
+        optimizer,
+        records=Records([[one] for one in words], unit="document"),
+        losses=lambda examples: losses_of(head, examples),
+        clipping=lever.clipping,
+        averaging=lever.averaging,
+        length=lambda example: len(example[1]),
+        max_examples=64,
+        fingerprint=lambda example: example[1].numpy().tobytes(),
+    )
+    with private:
+        for number in range(plan.steps):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * (1 - number / plan.steps)
+            private.step()
+
+
+def losses_of(head: nn.Module, examples: Sequence[Words]) -> torch.Tensor:
+    """Returns the mean loss of each document's words, shape [documents]."""
+    padded = nn.utils.rnn.pad_sequence([inputs for inputs, _ in examples], batch_first=True)
+    targets = nn.utils.rnn.pad_sequence(
+        [wanted for _, wanted in examples], batch_first=True, padding_value=IGNORED
+    )
+    each = functional.cross_entropy(
+        head(padded).transpose(1, 2), targets, ignore_index=IGNORED, reduction="none"
+    )
+    return each.sum(1) / (targets != IGNORED).sum(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
