@@ -62,8 +62,8 @@ class Whitened(nn.Module):
     def merged(self) -> nn.Linear:
         """Adds the change to the layer's weights, and returns the layer."""
         change = self.change.weight @ self.directions
-        self.layer.weight += change
-        self.layer.bias += self.change.bias - change @ self.mean
+        self.layer.weight.add_(change)
+        self.layer.bias.add_(self.change.bias - change @ self.mean)
         return self.layer
 
 
