@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from hushdoc import labelled_files
 from hushdoc.__main__ import main
@@ -172,6 +173,32 @@ def test_the_certificate_will_say_what_was_public_and_what_not(
     claim = Checkpoint.load(tmp_path / "leaky").claim
     assert claim.guarantees[0].kind == "none"
     assert claim.data_accesses[0].treatment == "unaccounted"
+
+
+def test_a_start_on_kin_of_private_documents_is_a_caveat(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """FUNSD's and DocILE's pages come from one archive, so that `none` is a word, no fact."""
+    form = {"text": "Date:", "box": [10, 10, 40, 20], "label": "question", "linking": []}
+    form |= {"id": 0, "words": [{"text": "Date:", "box": [10, 10, 40, 20]}]}
+    for folder in ("annotations", "images"):
+        (tmp_path / "forms" / folder).mkdir(parents=True)
+    (tmp_path / "forms/annotations/a.json").write_text(json.dumps({"form": [form]}))
+    Image.new("L", (100, 100)).save(tmp_path / "forms/images/a.png")
+    invented.write(tmp_path / "pages", seed=1, count=4, images=False)
+    private = ("--data", tmp_path / "forms", "--label", "question", "--expected-records", "1")
+    for name in ("DocILE, val", "CORD"):
+        start, out = tmp_path / "start" / name, tmp_path / "run" / name
+        public = ("--data", tmp_path / "pages", "--start", "small", "--public")
+        told = ("--public-overlap", "none", "--name", name)
+        assert train(*public, "--epochs", "0.1", *told, "--out", start) == 0
+        few = ("--start", start, "--new-labels", "--steps", "2", "--out", out)
+        capsys.readouterr()
+        assert train(*private, *few) == 0
+        caveats = str(Checkpoint.load(out).claim.caveats)
+        kin = name == "DocILE, val"
+        assert ("University of California" in caveats) == kin
+        assert ("University of California" in capsys.readouterr().err) == kin
 
 
 def test_the_small_model_never_takes_its_vocabulary_from_private_documents(

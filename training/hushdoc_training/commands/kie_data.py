@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from hushdoc_training.recipes.kie.start import Start
 
 
+INVENTED = "invented by a generator"
+"""How a claim calls documents that nobody has."""
+
+
 def name_of(source: Source, ledger: Ledger | None, *, public: bool) -> str:
     """Returns what the certificate calls the documents where nobody said so."""
     if ledger is not None:
@@ -144,6 +148,28 @@ def weights_of(start: Start, options: argparse.Namespace) -> tuple[PublicData, .
     )
 
 
+def kinship(source: Source, name: str, start: Start) -> tuple[str, ...]:
+    """Returns caveats of public data that are said to share no document with protected kin."""
+    from hushdoc_training.data import dataset
+    from hushdoc_training.data.corpus import kin
+
+    if source.is_invented or start.claim is None:
+        return ()
+    protected = dataset.corpus_of(Path(source.location)).name, *name.casefold().split()
+    caveats = tuple(
+        f"The start learned from '{data.name}' as public data without overlap. The protected "
+        f"documents and these come from {common}, so that no document is in both is the word of "
+        "whoever trained."
+        for data in start.claim.public_data
+        if data.overlap_with_protected == "none"
+        and data.privacy_status != INVENTED
+        and (common := kin(data.name, protected)) is not None
+    )
+    for caveat in caveats:
+        print(f"warning: {caveat}", file=sys.stderr)
+    return caveats
+
+
 def public_data(name: str, invented: bool, options: argparse.Namespace) -> PublicData:
     """Returns what a claim says of documents that are public."""
     from hushdoc.certificate.claim import PublicData
@@ -151,6 +177,6 @@ def public_data(name: str, invented: bool, options: argparse.Namespace) -> Publi
     return PublicData(
         name=name,
         uses=("pretraining", "vocabulary"),
-        privacy_status="invented by a generator" if invented else "declared public by the trainer",
+        privacy_status=INVENTED if invented else "declared public by the trainer",
         overlap_with_protected="none" if invented else options.public_overlap,
     )

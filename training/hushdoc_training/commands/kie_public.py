@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc_training.commands import kie_settings
+from hushdoc_training.commands import kie_data, kie_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,7 +165,7 @@ def _data(options: argparse.Namespace, item: ListedSet) -> PublicData:
     return PublicData(
         name=item.name,
         uses=("pretraining", "vocabulary"),
-        privacy_status="invented by a generator"
+        privacy_status=kie_data.INVENTED
         if invented
         else f"declared public by the trainer; licence: {item.licence}",
         overlap_with_protected="none" if invented else options.public_overlap,
@@ -202,7 +202,6 @@ def _start(
 def _claim(
     options: argparse.Namespace, start: Start, sets: Sequence[PublicSet], training: dict[str, Any]
 ) -> Claim:
-    from hushdoc_training.commands import kie_data
     from hushdoc_training.privacy import claims
     from hushdoc_training.recipes.kie import training as kie
 

@@ -281,6 +281,7 @@ def _train(
             copies=options.duplicates,
             audited=options.audit,
             scored=kie_scores.private_scores(options),
+            caveats=kie_data.kinship(source, name, start),
         )
     else:
         history = (*kie.history(start), *weights)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,28 @@ from hushdoc.labels import LabelledDocument, LabelSet
 
 EXAMPLES = 5
 """How many cases of each problem are kept by name; all are counted."""
+
+_UCSF = "the archive of industry documents of the University of California, San Francisco"
+ARCHIVES: Mapping[str, str] = {"docile": _UCSF, "funsd": _UCSF}
+"""Where pages of several corpora come from, so that one may stand in two of them: FUNSD's by way of
+RVL-CDIP (Jaume et al. 2019, section III), DocILE's directly (Simsa et al. 2023, section 3)."""
+
+
+def kin(name: str, protected: Iterable[str]) -> str | None:
+    """Returns what a data set of such a name has in common with protected corpora, if anything.
+
+    Example:
+        >>> kin("DocILE, train", ["sroie"]), kin("sroie", ["sroie"])
+        (None, 'the same data set')
+    """
+    named = re.findall("[a-z]+", name.casefold())
+    for corpus in protected:
+        if corpus in named:
+            return "the same data set"
+        archive = ARCHIVES.get(corpus)
+        if archive is not None and archive in map(ARCHIVES.get, named):
+            return archive
+    return None
 
 
 @dataclass(kw_only=True)

@@ -127,6 +127,7 @@ def train_private(
     copies: str = "group",  # one of `duplicates.CHOICES`: what becomes of copies of a document
     audited: bool = False,  # whether a twin on invented documents is audited first
     scored: tuple[str, ...] = (),  # scores that will be shown, in the words of `private_view`
+    caveats: tuple[str, ...] = (),  # what the certificate says besides
 ) -> Outcome:
     """Trains with differential privacy (DP-Adam) and writes `out/checkpoint`.
 
@@ -159,7 +160,7 @@ def train_private(
         unit_definition=duplicates.defined(UNIT_DEFINITIONS[plan.privacy_unit])
         if grouped
         else None,
-        caveats=(duplicates.CAVEAT,) if grouped else (),
+        caveats=((duplicates.CAVEAT,) if grouped else ()) + caveats,
     )
     terms = Terms(
         declared=declared,
