@@ -25,8 +25,7 @@ from hushdoc_training.crf import (
 from hushdoc_training.crf.fitting import FittedTable, fit, occurrences
 from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
 from hushdoc_training.randomness.secret_stream import SecretStream
-from hushdoc_training.recipes.hashed import public_texts
-from hushdoc_training.recipes.hashed.private_runs import CLASSIFIER
+from hushdoc_training.recipes.hashed import private_runs, public_texts
 from hushdoc_training.recipes.hashed.private_tables import RARITY, STAYING
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.recipes.hashed.settings import TOTAL_LEARNING_RATE
@@ -330,7 +329,10 @@ def _private(task: Task, arm: str, scales: Floats) -> Trained:
             scales=rows,
             plan=plan,
             stream=SecretStream(),
-            settings=CLASSIFIER,
+            settings=replace(
+                private_runs.CLASSIFIER,
+                total_learning_rate=private_runs.classifier_rate(task.expected_records),
+            ),
         )
     else:
         table = fit_private(task, arm, private_data(task), scales)

@@ -121,6 +121,7 @@ def test_two_kinds_and_public_text(tmp_path: Path) -> None:
     [stated] = made.claim.public_data
     assert (stated.name, stated.overlap_with_protected) == (data.name, "contained")
     assert made.claim.training["unseen_scale"] == 0.5
+    assert made.claim.training["total_learning_rate"] == 50.0
     assert train(data, tmp_path / "noisy-fill", *kinds) == 0
     weights = table_checkpoint.load(tmp_path / "noisy-fill").weights
     # The one column of two kinds became two that say the same.

@@ -80,7 +80,9 @@ def run(options: argparse.Namespace) -> int:
             WholeTexts(corpus=train, scheme=own, released=before),
             public=_public(options, own),
             settings=replace(
-                private_runs.CLASSIFIER, total_learning_rate=options.total_learning_rate
+                private_runs.CLASSIFIER,
+                total_learning_rate=options.total_learning_rate
+                or private_runs.classifier_rate(options.expected_records),
             ),
         )
     else:

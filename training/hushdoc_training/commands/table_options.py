@@ -30,8 +30,8 @@ DP_SGD_LEARNING_RATE = 500.0
 CLASSIFIER_ROWS = 2**18
 """Default of --rows for classifiers."""
 
-CLASSIFIER_STEPS, CLASSIFIER_LEARNING_RATE = 8, 600.0
-"""Defaults of --steps and --total-learning-rate for classifiers by DP-SGD."""
+CLASSIFIER_STEPS = 8
+"""Default of --steps for classifiers by DP-SGD."""
 
 
 def add_clauses(parser: CommandParser) -> None:
@@ -133,13 +133,12 @@ def add_classifier(parser: CommandParser) -> None:
     _add_budget(parser, expected_records=1000, steps=CLASSIFIER_STEPS)
     _add_public(
         parser,
-        rate=f"{CLASSIFIER_LEARNING_RATE:g}",
+        rate="a quarter of --expected-records, at most 2500",
         public="for dp-sgd: file of public documents of the same classes, in the format of --data, "
         "by which rare words are scaled (default: the first private step counts how rare words "
         "are in the documents themselves)",
         unseen="0.25; it needs --public",
     )
-    parser.set_defaults(total_learning_rate=CLASSIFIER_LEARNING_RATE)
     parser.mark_expert("--model")
 
 
