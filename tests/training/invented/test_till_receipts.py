@@ -100,7 +100,10 @@ def test_label_sets_change_the_labels_alone(labels: str) -> None:
 
 def test_label_sets_name_fields_that_there_are() -> None:
     named = {name for labels in label_sets.CORPORA.values() for name in labels}
-    assert {name.removesuffix(".key") for name in named} <= set(invented.FIELD_LABELS)
+    assert {name.removesuffix(".key") for name in named} <= (
+        set(invented.FIELD_LABELS) | label_sets.OF_CORPORA
+    )
+    assert label_sets.OF_CORPORA.isdisjoint(invented.FIELD_LABELS)
 
 
 def test_a_corpus_labels_what_asks_for_a_field_where_it_does() -> None:
@@ -130,7 +133,12 @@ def test_other_types_take_the_labels_of_corpora_too() -> None:
     config = invented.InventedConfig(document_types=("invoice",), labels="docile")
     found = {span.label for item in invented.documents(seed=1, count=20, config=config)
              for span in item.spans}  # fmt: skip
-    assert found >= {"vendor_name", "date_issue", "document_id", "amount_total_gross"}
+    # All that the set names stands on invoices, but what till receipts alone have.
+    assert found == {*label_sets.CORPORA["docile"].values()} - {"vendor_registration_id"}
+    config = invented.InventedConfig(document_types=("till-receipt",), labels="cord")
+    found = {span.label for item in invented.documents(seed=1, count=60, config=config)
+             for span in item.spans}  # fmt: skip
+    assert found == {*label_sets.CORPORA["cord"].values()}
 
 
 def _page(*words: tuple[str, float, float, int]) -> LabelledDocument:

@@ -53,12 +53,16 @@ def facts(bill: Bill) -> list[Fact]:
     if habits[5] < 0.75:
         found.append(Fact(bill.word("due", 5), sale.formatted(sale.due), "due_date"))
     if habits[6] < 0.45:
-        found.append(Fact("Customer no.", rng.digits(rng.integer(4, 6)), None))
+        found.append(Fact("Customer no.", rng.digits(rng.integer(4, 6)), "customer_id"))
     if habits[7] < 0.35:
-        found.append(Fact("P.O. number", values.code(rng), None))
+        found.append(Fact("P.O. number", values.code(rng), "customer_order"))
     if habits[8] < 0.3:
         found.append(
-            Fact("Terms", rng.pick(("Net 30", "30 days", "On receipt", "2% 10, net 30")), None)
+            Fact(
+                "Terms",
+                rng.pick(("Net 30", "30 days", "On receipt", "2% 10, net 30")),
+                "payment_terms",
+            )
         )
     if habits[9] < 0.2:
         found.append(Fact("Tax ID", bill.provider.tax_id, "tax_id"))

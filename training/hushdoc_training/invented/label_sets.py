@@ -25,6 +25,7 @@ CORPORA: Mapping[str, Mapping[str, str]] = {
         "item_quantity": "menu.cnt",
         "item_discount": "menu.discountprice",
         "item_amount": "menu.price",
+        "item_tax_code": "menu.vatyn",
         "item_modifier": "menu.sub_nm",
         "item_modifier_amount": "menu.sub_price",
         "subtotal": "sub_total.subtotal_price",
@@ -45,6 +46,10 @@ CORPORA: Mapping[str, Mapping[str, str]] = {
         "provider_address": "vendor_address",
         "registration_number": "vendor_registration_id",
         "tax_id": "vendor_tax_id",
+        "email": "vendor_email",
+        "customer_id": "customer_id",
+        "customer_order": "customer_order_id",
+        "payment_terms": "payment_terms",
         "customer_name": "customer_billing_name",
         "customer_address": "customer_billing_address",
         "document_number": "document_id",
@@ -87,6 +92,9 @@ CORPORA: Mapping[str, Mapping[str, str]] = {
     },
 }
 
+OF_CORPORA = frozenset({"customer_id", "customer_order", "email", "item_tax_code", "payment_terms"})
+"""Fields that corpora alone have: under the generator's own labels they are outside of all."""
+
 BY_LINE = frozenset({"wildreceipt"})
 """Corpora in which every line of a field is a field of its own."""
 
@@ -98,7 +106,8 @@ def label_of(name: str, segment: Segment, key_of: str | None) -> str | None:
     if name == FORM:
         return segment.role
     if name == FIELDS:
-        return segment.field if segment.role != "question" else None
+        own = segment.role != "question" and segment.field not in OF_CORPORA
+        return segment.field if own else None
     labels = CORPORA[name]
     if key_of is not None:
         return labels.get(f"{key_of}.key")

@@ -18,7 +18,7 @@ def issuer(bill: Bill, x: int, y: int, face: Face, *, align: Align = "left", wid
             bill, bill.word("phone", 14), provider.phone, "phone", x, y, face, align, width
         )
     if provider.habits[15] < 0.5:
-        y = sheet.put(provider.email, x, y, face, width=width, align=align).y1
+        y = sheet.put(provider.email, x, y, face, width=width, align=align, field="email").y1
     if provider.habits[1] < 0.5:
         y = sheet.put(provider.web, x, y, face, width=width, align=align).y1
     return y
@@ -59,7 +59,7 @@ def foot(bill: Bill) -> None:
     x = sheet.left + width + 10
     top = labelled(bill, "Tel.", provider.phone, "phone", x, y, face, "left", width)
     sheet.put(f"Fax {provider.fax}", x, top, face, width=width, lines=1)
-    sheet.put(provider.email, x, 2 * top - y, face, width=width, lines=1)
+    sheet.put(provider.email, x, 2 * top - y, face, width=width, lines=1, field="email")
     x += width
     sheet.put(provider.bank, x, y, face, width=width, lines=1)
     sheet.put(provider.iban, x, below, face, width=width, lines=1, field="iban")

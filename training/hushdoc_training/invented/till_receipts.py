@@ -110,8 +110,7 @@ def _columns_row(
             block = _cell(till, texts[field], stops, place, right, field)
             blocks.append(block)
         bottom = max(bottom, block.y1)
-    if item.tax_code:
-        till.put(item.tax_code, sheet.right - till.face.wide(item.tax_code), None)
+    _tax_code(till, item)
     till.y = bottom
     sheet.rows.append(tuple(block.segment for block in blocks))
     _modifiers(till, item, stops[0] + till.face.size)
@@ -174,6 +173,16 @@ def _count(till: Till, item: TillItem) -> str:
     ).format(item.quantity)
 
 
+def _tax_code(till: Till, item: TillItem) -> None:
+    """Sets what says how an item is taxed, behind its amount."""
+    if item.tax_code:
+        wide = till.face.wide(item.tax_code)
+        x = till.sheet.right - wide
+        till.sheet.put(
+            item.tax_code, x, till.y, till.face, width=wide + 4, lines=1, field="item_tax_code"
+        )
+
+
 def _modifiers(till: Till, item: TillItem, x: int) -> None:
     """Sets what belongs to an item below it, and its discount."""
     shop = till.shop
@@ -212,8 +221,7 @@ def lines(till: Till) -> None:
             till.y = name.y1
             blocks += _times(till, item)
         price = till.put(amount, till.amounts(amount), "item_amount")
-        if item.tax_code:
-            till.put(item.tax_code, sheet.right - till.face.wide(item.tax_code), None)
+        _tax_code(till, item)
         till.y = price.y1 if first else max(name.y1, price.y1)
         sheet.rows.append(tuple(block.segment for block in (*blocks, price)))
         _modifiers(till, item, sheet.left + till.face.size)
