@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeAlias
 
 from hushdoc.arguments import printable
+from hushdoc.errors import HushdocError
 
 Subcommands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 """What a subcommand is added to."""
+
+Earlier: TypeAlias = "Callable[[CommandParser, Sequence[str]], Sequence[str]]"
+"""Returns the arguments that count as if they stood before those that are given."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -22,6 +26,7 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(**settings)
         self._sections = sections
         self._expert: set[str] = set()
+        self.earlier: Earlier | None = None
         self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show every option and exit")
         self.set_defaults(refuse_usage=self.error)
 
@@ -35,6 +40,18 @@ class CommandParser(argparse.ArgumentParser):
     def is_expert(self, action: argparse.Action) -> bool:
         """Returns whether --help leaves an option out."""
         return not self._expert.isdisjoint(action.option_strings)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parses what `earlier` returns, as a configuration has it, and then what is given."""
+        if self.earlier is not None and args is not None:
+            try:
+                args = [*self.earlier(self, args), *args]
+            except HushdocError as error:
+                line = printable(error)
+                self.exit(error.exit_code, f"{self.prog}: {error.code}: {line}\n")
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with one line and exit code 2."""

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc_training.commands import kie_data, kie_settings
+from hushdoc_training.commands import configuration, kie_data, kie_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,6 +107,7 @@ def _masked(options: argparse.Namespace, listed: Sequence[ListedSet]) -> Outcome
         claim=_claim(options, start, sets, {"objective": "masked words and boxes"}),
         resume=options.resume,
         quiet=options.quiet,
+        notes=configuration.notes_of(options, settings),
     )
 
 
@@ -126,14 +127,16 @@ def _labelled(options: argparse.Namespace, listed: Sequence[ListedSet]) -> Outco
     labels, documents = public_sets.labels_of(sets), public_sets.documents_of(sets)
     start = _start(options, labels, documents)
     learned = {item.data.name: list(item.labels.fields) for item in sets}
+    settings = kie_settings.plain(options, invented=False, documents=len(documents))
     return kie.train_plain(
         start,
         documents,
-        kie_settings.plain(options, invented=False, documents=len(documents)),
+        settings,
         out=options.out,
         claim=_claim(options, start, sets, {"objective": "labels", "labels": learned}),
         resume=options.resume,
         quiet=options.quiet,
+        notes=configuration.notes_of(options, settings),
         annotated=public_sets.annotated(sets, start.labels),
     )
 

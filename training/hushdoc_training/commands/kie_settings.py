@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from hushdoc import arguments
 from hushdoc.commands.parsing import usage_errors
+from hushdoc.errors import PrivacyError
+from hushdoc_training.commands import configuration
 from hushdoc_training.commands.training_options import (
     add_audit,
     add_budget,
@@ -15,13 +19,102 @@ from hushdoc_training.commands.training_options import (
     add_recipe_number,
     calibrated,
 )
-from hushdoc_training.recipes.kie import recipe
+from hushdoc_training.recipes.kie import guidelines, presets, recipe
+from hushdoc_training.recipes.kie.settings import PrivateSettings
 
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import CommandParser
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
-    from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
+    from hushdoc_training.recipes.kie.settings import PlainSettings
+    from hushdoc_training.recipes.kie.start import Start
+
+
+def add_configuration(parser: CommandParser) -> None:
+    """Adds where settings come from: a file, a preset or a recipe; and what only prints some."""
+    group = parser.add_argument_group("configuration")
+    configuration.add_option(group)
+    chosen = group.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--recipe",
+        choices=[each.name for each in recipe.RECIPES],
+        help="settings for tens, hundreds, thousands or many documents, which options change one "
+        "by one (default: that for --declared-documents; without privacy that for the number of "
+        "documents, and with --public one pass)",
+    )
+    chosen.add_argument(
+        "--preset",
+        choices=[*presets.PRESETS],
+        metavar="NAME",
+        help="a paper's own settings, its unit and delta included, which options change one by "
+        f"one: {', '.join(presets.PRESETS)}",
+    )
+    group.add_argument(
+        "--declared-documents",
+        type=int,
+        metavar="N",
+        help="about how many documents there are, as you declare it: nothing is counted. It "
+        "chooses --recipe, and is the divisor of the noised sum with --sampling-rate (default: "
+        f"{recipe.ASSUMED} assumed; the number of invented ones)",
+    )
+    group.add_argument(
+        "--declared-words",
+        type=int,
+        metavar="N",
+        help="with --suggest: about how many words a document has, as you declare it",
+    )
+    group.add_argument(
+        "--suggest",
+        action="store_true",
+        help="print the guidelines of a paper for --declared-documents of --declared-words, as a "
+        "file for --config; then end, without reading a document",
+    )
+    group.add_argument(
+        "--plan",
+        action="store_true",
+        help="print the recipe, the noise that it needs and its epsilon by each accountant; then "
+        "end, without reading a document",
+    )
+    parser.earlier = partial(
+        configuration.earlier,
+        presets={name: preset.settings for name, preset in presets.PRESETS.items()},
+    )
+    parser.set_defaults(parser=parser)
+
+
+def suggest(options: argparse.Namespace) -> None:
+    """Prints the guidelines of PrIeD-KIE for what is declared, as a configuration."""
+    if options.public or options.not_private:
+        options.refuse_usage("--suggest is of private training; leave --public or --not-private")
+    for name in ("declared_documents", "declared_words"):
+        option = f"--{name.replace('_', '-')}"
+        if getattr(options, name) is None:
+            options.refuse_usage(f"--suggest needs {option}, as nothing is counted")
+        with usage_errors(options):
+            arguments.integer(getattr(options, name), what=option)
+    documents = options.declared_documents
+    print("# The guidelines of PrIeD-KIE (section 5.2), for what you declared; no data were read.")
+    told = {
+        "data": options.data,
+        "declared-documents": documents,
+        "epsilon": options.epsilon,
+        "delta": options.delta or _delta(documents),
+    }
+    for each in (
+        guidelines.Suggestion(reason="Yours.", settings=told),
+        *guidelines.suggested(documents, options.declared_words),
+    ):
+        print(f"\n# {each.reason}")
+        for name, value in each.settings.items():
+            print(configuration.line(name, value))
+    sized = recipe.of_size(documents)
+    if sized.private.trained != "all":
+        print(f"# For so few, --recipe {sized.name} trains {sized.private.trained} alone.")
+
+
+def _delta(records: float) -> float:
+    """Returns the largest delta by default: a tenth of what lets one record be published."""
+    return min(1e-5, 1 / (10 * records))
 
 
 def add_privacy(parser: CommandParser) -> None:
@@ -37,26 +130,6 @@ def add_privacy(parser: CommandParser) -> None:
         help="train on private documents without privacy; the certificate says so",
     )
     add_number(mode, "--epsilon", "E", 8.0, "privacy budget")
-    group.add_argument(
-        "--declared-documents",
-        type=int,
-        metavar="N",
-        help="about how many documents there are, as you declare it: nothing is counted. It "
-        "chooses --recipe, and is the divisor of the noised sum with --sampling-rate (default: "
-        f"{recipe.ASSUMED} assumed; the number of invented ones)",
-    )
-    group.add_argument(
-        "--recipe",
-        choices=[each.name for each in recipe.RECIPES],
-        help="settings for tens, hundreds, thousands or many documents, which options change one "
-        "by one (default: that for --declared-documents; without privacy that for the number of "
-        "documents, and with --public one pass)",
-    )
-    group.add_argument(
-        "--plan",
-        action="store_true",
-        help="print the recipe, and the noise that it needs; then end, without reading a document",
-    )
     add_budget(parser, group, steps=None, clipping_norm=None, expected_records=None)
     add_audit(parser, group, default=False, costs="with MiniLM it takes 2 minutes")
     add_recipe_number(
@@ -204,11 +277,16 @@ def plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan | No
     from hushdoc_training.data.dataset import NUM_INVENTED
 
     invented = options.data.startswith("invented:")
+    _complete_preset(options)
     with usage_errors(options):
         known = (options.documents or NUM_INVENTED) if invented else None
         chosen = recipe.complete(options, known=known)
-        options.recipe = chosen.recipe.name
+        if options.preset is None:
+            options.recipe = chosen.recipe.name
         private(options)
+    records = max(chosen.documents, options.expected_records / options.sampling_rate)
+    if options.delta is None and ledger is None:
+        options.delta = _delta(records)
     made = calibrated(
         options,
         ledger,
@@ -216,22 +294,77 @@ def plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan | No
         sampling_rate=options.sampling_rate,
         accountant=options.accountant,
     )
-    print(f"Recipe:     {chosen.line()}")
+    if options.preset is None and made.delta * 10 * records > 1 + 1e-9:
+        raise PrivacyError(
+            f"delta is {made.delta:g}, and with about {records:.0f} records at most "
+            f"{1 / (10 * records):.3g} is allowed, a tenth of one over their number: it is the "
+            "chance that a record may be published. Give a smaller --delta, or --preset by its "
+            "name to train as a paper did.",
+            code="DELTA_TOO_LARGE",
+        )
+    print(_chosen_line(options, chosen))
     print(
         f"Plan:       {made.steps} steps of about {made.expected_records} records (sampling rate "
         f"{made.sampling_rate:g}), noise multiplier {made.noise_multiplier:.4g}; epsilon "
         f"{made.epsilon:g} at delta {made.delta:g} for each {made.privacy_unit}",
         flush=True,
     )
+    if options.plan:
+        from hushdoc_training.privacy import comparison
+
+        print("\n".join(comparison.lines(made)))
     return made
+
+
+def _complete_preset(options: argparse.Namespace) -> None:
+    """Sets what a preset's numbers imply; what it leaves open or can't keep is wrong usage."""
+    if options.preset is None:
+        return
+    if options.sampling_rate is None or options.expected_records is None:
+        options.refuse_usage(
+            f"--preset {options.preset} leaves batches open: give --sampling-rate and "
+            "--expected-records"
+        )
+    if options.images and options.privacy_unit == "sequence":
+        options.refuse_usage(
+            f"--preset {options.preset} protects windows of tokens, and with --images the page of "
+            "a window is seen beside all others: give --privacy-unit document, or leave --images"
+        )
+    with usage_errors(options):
+        if not 0 < options.sampling_rate <= 1:
+            raise ValueError(f"sampling_rate is {options.sampling_rate!r}; expected at most 1.")
+        if options.steps is None:
+            options.steps = round(presets.EPOCHS / options.sampling_rate)
+    if options.delta is None:
+        options.delta = options.sampling_rate / options.expected_records
+
+
+def require_unit(options: argparse.Namespace, start: Start) -> None:
+    """Raises PrivacyError where a preset's records are windows that a start can't be given."""
+    if options.preset is None or options.privacy_unit != "sequence":
+        return
+    length = start.preprocessing.max_tokens
+    if length != options.max_tokens:
+        raise PrivacyError(
+            f"--preset {options.preset} protects windows of {options.max_tokens} tokens, and the "
+            f"start cuts windows of {length}. Choose a start of such windows, or say which ones "
+            f"you mean with --max-tokens {length}."
+        )
+
+
+def _chosen_line(options: argparse.Namespace, chosen: recipe.Chosen) -> str:
+    if options.preset is None:
+        return f"Recipe:     {chosen.line()}"
+    return f"Preset:     {options.preset} ({presets.PRESETS[options.preset].line()})"
 
 
 def private(options: argparse.Namespace) -> PrivateSettings:
     """Returns the settings of a private training whose recipe is chosen."""
-    base = recipe.named(options.recipe).private
+    base = recipe.named(options.recipe).private if options.recipe else PrivateSettings()
     drawn = options.noise_distribution
     return replace(
         recipe.with_options(base, options),
+        recipe=options.recipe or options.preset,
         loss_bound=options.noisy_loss,
         noise_distribution=None if drawn == "auto" else drawn,
     )

@@ -11,6 +11,7 @@ from hushdoc.errors import MissingExtraError
 from hushdoc_training.commands import (
     classifier,
     clauses,
+    configuration,
     kie_data,
     kie_public,
     kie_scores,
@@ -66,6 +67,7 @@ def register(subcommands: Subcommands) -> None:
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    kie_settings.add_configuration(parser)
     _data_options(parser)
     _model_options(parser)
     kie_settings.add_privacy(parser)
@@ -163,6 +165,9 @@ def _model_options(parser: CommandParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Trains; Ctrl-C is a KeyboardInterrupt that says how to go on."""
+    if options.suggest:
+        kie_settings.suggest(options)
+        return 0
     for package in ("torch", "transformers", "opacus"):
         if find_spec(package) is None:
             raise MissingExtraError(package, "training")
@@ -264,11 +269,13 @@ def _train(
     name = options.name or kie_data.name_of(source, ledger, public=options.public)
     weights = kie_data.weights_of(start, options)
     if plan is not None:
+        kie_settings.require_unit(options, start)
+        private = kie_settings.private(options)
         outcome = kie.train_private(
             start,
             documents,
             plan,
-            kie_settings.private(options),
+            private,
             out=options.out,
             name=name,
             public_data=weights,
@@ -282,6 +289,7 @@ def _train(
             audited=options.audit,
             scored=kie_scores.private_scores(options),
             caveats=kie_data.kinship(source, name, start),
+            notes=configuration.notes_of(options, plan, private),
         )
     else:
         history = (*kie.history(start), *weights)
@@ -295,14 +303,16 @@ def _train(
             else claims.not_private(name, history, training=training),
             start.claim,
         )
+        plain = kie_settings.plain(options, invented=source.is_invented, documents=len(documents))
         outcome = kie.train_plain(
             start,
             documents,
-            kie_settings.plain(options, invented=source.is_invented, documents=len(documents)),
+            plain,
             out=options.out,
             claim=claim,
             resume=options.resume,
             quiet=options.quiet,
+            notes=configuration.notes_of(options, plain),
         )
     if outcome.interrupted:
         raise loop.interrupted_after(outcome.charged)

@@ -4,6 +4,8 @@
     steps.jsonl     the log: its first line names the run; a private step is charged in it, on the
                     disk, before that step's records are drawn
     state-<step>/   weights and optimizer, to resume from
+    config.toml     what `--config` takes to train so again, where a command trained
+    environment.json    versions and processor, where a command trained
     training.png    epsilon over the steps, and the loss where it was to be shown
     checkpoint/     what a finished run of a recipe leaves
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,8 @@ from hushdoc_training.runs.step_log import StepLog, read_log
 SETTINGS = "run.json"
 STEPS = "steps.jsonl"
 CHECKPOINT = "checkpoint"
+CONFIGURATION = "config.toml"
+ENVIRONMENT = "environment.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +95,12 @@ class Run:
     def is_finished(self) -> bool:
         """Whether the run has left its checkpoint."""
         return (self.folder / CHECKPOINT).is_dir()
+
+
+def keep_notes(folder: Path, notes: Mapping[str, str]) -> None:
+    """Writes texts beside a run, by the names of their files; those of a resumed run replace."""
+    for name, text in notes.items():
+        atomic_files.write_file(folder / name, text.encode("utf-8", "backslashreplace"))
 
 
 def _resumed(folder: Path, settings: dict[str, Any]) -> Run:

@@ -9,7 +9,7 @@ pages whose words are unknown, of which only boxes are given, teach about boxes 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from hushdoc_training.recipes.kie.records import (
 )
 from hushdoc_training.recipes.kie.start import Start
 from hushdoc_training.runs.loop import Outcome
-from hushdoc_training.runs.run_folder import Run
+from hushdoc_training.runs.run_folder import Run, keep_notes
 
 BINS = 64
 """Into how many places each edge of a hidden box is sorted."""
@@ -107,6 +107,7 @@ def train_masked(
     resume: bool = False,
     quiet: bool = False,
     device: torch.device | None = None,
+    notes: Mapping[str, str] | None = None,  # texts to keep in `out`, by their names
 ) -> Outcome:
     """Trains on pages whose labels are not read, and writes `out/checkpoint`.
 
@@ -139,6 +140,7 @@ def train_masked(
     same = identity(start, documents_digest(documents), hashlib.sha256(claim.to_json()).hexdigest())
     run = Run.open(out, {"mode": "masked", **asdict(settings), **same}, resume=resume)
     training.keep_tokenizer(run.folder, start)
+    keep_notes(run.folder, notes or {})
     torch.manual_seed(settings.seed)
     model = MaskedModel(start.model).to(device).train()
 

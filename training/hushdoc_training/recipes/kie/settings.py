@@ -52,36 +52,13 @@ class PrivateSettings:
     backend: str = "book-keeping"  # one of `engine.BACKENDS`; all give the same numbers
     loss_bound: float | None = None  # releases losses up to this with noise; see `noisy_loss`
     noise_distribution: str | None = None  # one of `lattice.DISTRIBUTIONS`; None: by how many train
-    recipe: str | None = None  # which of `recipe.RECIPES` these are of, for people
+    recipe: str | None = None  # the recipe or preset that they are of, for people
 
     def __post_init__(self) -> None:
         """Refuses numbers that nothing can be trained with."""
         _require_positive("learning_rate", self.learning_rate)
         _require_share("dropout", self.dropout)
         arguments.choice(self.scaling, SCALINGS, what="scaling")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PaperSettings:
-    """A paper's own settings of private training, for reproducing its figures."""
-
-    sampling_rate: float
-    steps: int
-    clipping_norm: float
-    learning_rate: float
-    dropout: float
-    max_tokens: int
-
-
-PRIED_KIE_FUNSD = PaperSettings(
-    sampling_rate=1 / 7,
-    steps=350,
-    clipping_norm=0.1,
-    learning_rate=5e-4,
-    dropout=0.1,
-    max_tokens=128,
-)
-"""PrIeD-KIE's own settings for FUNSD (appendix H; 50 epochs, full fine-tuning, no decay)."""
 
 
 def _require_positive(name: str, value: float) -> None:

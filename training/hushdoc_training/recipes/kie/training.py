@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,7 @@ from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.private_run import PrivateRun
 from hushdoc_training.runs.receipts import Declared
-from hushdoc_training.runs.run_folder import CHECKPOINT, Run
+from hushdoc_training.runs.run_folder import CHECKPOINT, Run, keep_notes
 
 
 def train_plain(
@@ -63,6 +63,7 @@ def train_plain(
     quiet: bool = False,
     device: torch.device | None = None,
     annotated: Sequence[BoolArray] | None = None,  # the tags that each document's data set uses
+    notes: Mapping[str, str] | None = None,  # texts to keep in `out`, by their names
 ) -> Outcome:
     """Trains without privacy and writes `out/checkpoint`.
 
@@ -87,6 +88,7 @@ def train_plain(
         same["annotated"] = hashlib.sha256(np.stack(annotated).tobytes()).hexdigest()
     run = Run.open(out, {"mode": "plain", **asdict(settings), **same}, resume=resume)
     keep_tokenizer(run.folder, start)
+    keep_notes(run.folder, notes or {})
     torch.manual_seed(settings.seed)
     model = start.model.to(device).train()
 
@@ -128,6 +130,7 @@ def train_private(
     audited: bool = False,  # whether a twin on invented documents is audited first
     scored: tuple[str, ...] = (),  # scores that will be shown, in the words of `private_view`
     caveats: tuple[str, ...] = (),  # what the certificate says besides
+    notes: Mapping[str, str] | None = None,  # texts to keep in `out`, by their names
 ) -> Outcome:
     """Trains with differential privacy (DP-Adam) and writes `out/checkpoint`.
 
@@ -209,6 +212,7 @@ def train_private(
     ):
         run = open_run()
         keep_tokenizer(out, start)
+        keep_notes(out, notes or {})
         report = run.report(
             title=f"{start.name}: epsilon {plan.epsilon:g}, delta {plan.delta:g}, "
             f"unit {plan.privacy_unit}",
