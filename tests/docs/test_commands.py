@@ -146,7 +146,11 @@ def test_documented_commands_exist(path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_blocks_of_commands_parse(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_blocks_of_commands_parse(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.toml").touch()  # what --config names is read at once
     text = path.read_text("utf-8")
     for block in re.findall(r"```(?:sh|bash|console)\n(.*?)```", text, re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():

@@ -13,6 +13,7 @@ NUMBER = re.compile(r"(?<![\w./-])\d+\.\d+(?![\w/])")
 PUBLISHED = {
     "7.01": "PrIeD-KIE, table 3, PRV",
     "6.96": "PrIeD-KIE, table 3, GDP",
+    "18.07": "PrIeD-KIE, table 3, PRV of XFUND at 20",
     "0.063": "Hash the Universe, table 4, average",
     "0.578": "Hash the Universe, section 6",
     "0.2": "Privacy-Aware DocVQA, table 12, client sampling probability",
@@ -62,7 +63,7 @@ def test_every_test_it_names_is_there() -> None:
     named = re.findall(r"`(Test\w+)`", PAGE)
     assert sorted(named) == sorted(re.findall(r"^class (Test\w+)", tests, flags=re.MULTILINE))
     for file in re.findall(r"`(test_\w+\.py)`", PAGE):
-        assert (ROOT / "tests" / "papers" / file).is_file()
+        assert any((ROOT / "tests").rglob(file))
 
 
 def test_every_certificate_it_names_is_there() -> None:

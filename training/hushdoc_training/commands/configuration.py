@@ -94,7 +94,7 @@ def notes_of(options: argparse.Namespace, *settings: Any) -> dict[str, str]:
         for each in settings if value is None else ():
             value = getattr(each, action.dest, value)
         if name not in _OF_ONE_RUN and value is not None and not _is_outdone(action, options):
-            lines.append(line(name, value))
+            lines.append(line(name, float(value) if action.type is float else value))
     return {CONFIGURATION: "\n".join(lines) + "\n", ENVIRONMENT: environment()}
 
 

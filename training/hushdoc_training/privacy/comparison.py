@@ -17,16 +17,19 @@ def lines(plan: PrivacyPlan) -> list[str]:
     wanted, made = f"noise for {plan.epsilon:g}", f"epsilon of {plan.noise_multiplier:.4g}"
     found = [f"{'Accountant':<12}{wanted:<16}{made:<18}which is"]
     for name, epsilon in ACCOUNTANTS.items():
-        noise = calibration.noise_multiplier(
-            epsilon=plan.epsilon,
-            delta=plan.delta,
-            sampling_rate=plan.sampling_rate,
-            steps=plan.steps,
-            accountant=name,
-        )
-        spent = epsilon(plan.mechanism(), plan.delta)
-        claimed = ", and the one that is claimed" if name == plan.accountant else ""
-        found.append(_row(name, noise, spent, f"an upper bound{claimed}"))
+        if name == plan.accountant:
+            noise, spent = plan.noise_multiplier, plan.spending.epsilon(plan.delta)
+            what = "an upper bound, and the one that is claimed"
+        else:
+            noise = calibration.noise_multiplier(
+                epsilon=plan.epsilon,
+                delta=plan.delta,
+                sampling_rate=plan.sampling_rate,
+                steps=plan.steps,
+                accountant=name,
+            )
+            spent, what = epsilon(plan.mechanism(), plan.delta), "an upper bound"
+        found.append(_row(name, noise, spent, what))
     estimate = gdp.epsilon(plan.mechanism(), plan.delta)
     if estimate is not None:
         found.append(_row("gdp", _noise_by_gdp(plan), estimate, APPROXIMATION))
