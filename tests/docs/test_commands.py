@@ -150,7 +150,7 @@ def test_blocks_of_commands_parse(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("run.toml").touch()  # what --config names is read at once
+    Path("run.toml").write_text('data = "path/to/receipts"')  # what --config names is read at once
     text = path.read_text("utf-8")
     for block in re.findall(r"```(?:sh|bash|console)\n(.*?)```", text, re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
