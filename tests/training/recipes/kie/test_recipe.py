@@ -155,7 +155,7 @@ def test_the_page_shows_the_recipes_as_they_are() -> None:
 def row(each: recipe.Recipe) -> str:
     cells = (
         "more" if each.documents is None else f"up to {each.documents:,}",
-        each.private.trained,
+        each.private.trained + (", whitened" if each.private.scaling == "public" else ""),
         f"{each.sampling_rate:g}",
         str(each.steps),
         f"{each.private.learning_rate:g}",

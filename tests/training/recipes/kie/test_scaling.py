@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import hushdoc_witnessed
 import pytest
 import torch
 
-from hushdoc.errors import InputError
-from hushdoc.labels import LabelledDocument
+from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.models import whitening
 from hushdoc_training.models.whitening import Whitened
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.kie import private, public_inputs
@@ -77,9 +78,13 @@ def test_the_change_is_merged_and_the_claim_names_the_public_words(
     assert torch.equal(loaded["inner.classifier.weight"], after["inner.classifier.weight"])
 
 
-def test_models_that_read_images_are_refused(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_models_that_read_images_are_scaled_with_them(
+    publish: Callable[..., Path], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(type(start.preprocessing), "image", object(), raising=False)
-    with pytest.raises(InputError, match="without images"):
-        public_inputs.of_invented(start)
+    sizes = {"coordinate_size": 8, "shape_size": 8, "input_size": 32, "patch_size": 16}
+    folder = publish("layoutlmv3", **sizes)
+    labels = LabelSet(fields=("answer", "question"))
+    begin = start_from(str(folder), labels, max_tokens=24, images=True)
+    inputs = public_inputs.of_invented(begin)
+    assert torch.isfinite(inputs).all()
+    assert inputs.shape[1] == whitening.output_layer(begin.model.inner)[2].in_features

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 import torch
 
 from hushdoc.certificate.claim import PublicData
-from hushdoc.errors import InputError
 from hushdoc.labels import LabelledDocument
-from hushdoc_training import invented
+from hushdoc_training.data.dataset import Source, opened
 from hushdoc_training.models import whitening
 from hushdoc_training.recipes.kie.records import (
     IGNORED,
@@ -20,7 +19,8 @@ from hushdoc_training.recipes.kie.records import (
 )
 from hushdoc_training.recipes.kie.start import Start
 
-NUM_DOCUMENTS = 96
+NUM_DOCUMENTS = 64
+SOURCE = "invented:form+invoice+receipt+till-receipt"
 BATCH = 16
 
 DATA = PublicData(
@@ -33,13 +33,9 @@ DATA = PublicData(
 
 def of_invented(start: Start) -> torch.Tensor:
     """Returns the inputs of the output layer for words of invented documents, [words, in]."""
-    if start.preprocessing.image is not None:
-        raise InputError(
-            "Scaling by public words reads invented pages without images, and the model reads "
-            "images. Leave out --scaling public, or train without images."
-        )
-    config = invented.InventedConfig(document_types=invented.KNOWN_TYPES)
-    return of_documents(start, invented.documents(seed=0, count=NUM_DOCUMENTS, config=config))
+    source = Source(location=SOURCE, documents=NUM_DOCUMENTS)
+    with opened(source, images=start.preprocessing.image is not None) as documents:
+        return of_documents(start, documents)
 
 
 def of_documents(start: Start, documents: Iterable[LabelledDocument]) -> torch.Tensor:

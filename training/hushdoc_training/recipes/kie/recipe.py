@@ -66,9 +66,10 @@ RECIPES = (
         sampling_rate=0.25,
         steps=60,
         clipping_norm=0.1,
-        private=PrivateSettings(learning_rate=3e-2, trained="output"),
+        private=PrivateSettings(learning_rate=2e-1, trained="output", scaling="public"),
         plain=PlainSettings(epochs=15, batch_size=8, learning_rate=2e-4),
-        reason="the output layer alone, in few large steps, as noise outweighs them on more",
+        reason="the output layer alone, whitened by public words, in few large steps, as noise "
+        "outweighs them on more",
     ),
     Recipe(
         name="thousands",
