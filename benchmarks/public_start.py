@@ -39,6 +39,7 @@ from hushdoc_training.recipes.kie import training
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "public_start.py"
 CORPORA = ("cord", "docile", "funsd", "sroie", "wildreceipt", "xfund")
+PARTS = ("invented", "masked", "all")
 SHARE, QUICK_SHARE = 1.0, 0.0005
 """Of the invented documents that the sample takes."""
 
@@ -52,6 +53,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, help="keep starts here, and continue them")
     parser.add_argument("--corpus", action="append", choices=CORPORA,
                         help="score this one (default: all there are)")  # fmt: skip
+    parser.add_argument("--part", action="append", choices=PARTS, help="of these (default: all)")
     parser.add_argument("--share", type=float, help=f"of the invented documents (default: {SHARE})")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     options = parser.parse_args()
@@ -61,15 +63,12 @@ def main() -> int:
     results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         work = options.work or Path(scratch)
-        alone = make(options, work, share, "--parts", "invented")
         for name in wanted:
             documents = first(options.data / name, QUICK_SCORED if options.quick else SCORED)
-            starts = {
-                "invented": alone,
-                "masked": make(options, work, share, "--parts", "masked", "--without", name),
-                "all": make(options, work, share, "--without", name),
-            }
-            found = {part: score(start, documents) for part, start in starts.items()}
+            found = {}
+            for part in options.part or PARTS:
+                start = make(options, work, share, "--parts", part, "--without", name)
+                found[part] = score(start, documents)
             results[name] = {"documents": len(documents), **found}
             print(json.dumps({name: results[name]}), flush=True)
     line = {
