@@ -125,7 +125,7 @@ def test_look_alikes_of_trained_documents_leave_the_score_and_stay_untrained() -
         Copy("near", "trained", "nearly the same words"),
     }
     assert made.lines() == [
-        "1 documents of 1 groups to train on, 1 of 1 held out",
+        "1 document of 1 group to train on, 1 of 1 held out",
         "joined to groups: 3 by provider",
         "left out, as they are copies of documents to train on: 1 with nearly the same words, "
         "1 with the same words",

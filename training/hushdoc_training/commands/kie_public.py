@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.arguments import counted
 from hushdoc_training.commands import configuration, kie_data, kie_settings
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _read(options: argparse.Namespace, listed: Sequence[ListedSet]) -> list[Publ
             PublicSet(documents=[*documents] * item.passes, labels=known, data=_data(options, item))
         )
         if not options.quiet:
-            print(f"{item.name}: {len(documents)} documents", file=sys.stderr)
+            print(f"{item.name}: {counted(len(documents), 'document')}", file=sys.stderr)
     return sets
 
 

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hushdoc.arguments import counted
 from hushdoc.errors import AnnotationError
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def show(options: argparse.Namespace, scored: Sides) -> None:
         if not documents:
             print(f"{title}: no document to score.")
             continue
-        print(f"{title}: {len(documents)} documents, by the weights of the checkpoint")
+        print(f"{title}: {counted(len(documents), 'document')}, by the weights of the checkpoint")
         for line in score_lines(training.evaluation_of(start, documents)):
             print(f"  {line}".rstrip())
         if private:

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from hushdoc.arguments import counted
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import duplicates
 
@@ -80,8 +81,8 @@ class Split(Generic[Item]):
         counts = Counter(copy.how for copy in self.left_out)
         left_out = ", ".join(f"{count} with {how}" for how, count in sorted(counts.items()))
         return [
-            f"{len(self.train)} documents of {self.groups[0]} groups to train on, "
-            f"{len(self.held_out)} of {self.groups[1]} held out",
+            f"{counted(len(self.train), 'document')} of {counted(self.groups[0], 'group')} to "
+            f"train on, {len(self.held_out)} of {self.groups[1]} held out",
             *([f"joined to groups: {joined}"] if joined else []),
             *(
                 [f"left out, as they are copies of documents to train on: {left_out}"]
