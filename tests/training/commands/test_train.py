@@ -224,11 +224,14 @@ def test_sequence_unit_and_large_delta_are_flagged(tmp_path: Path) -> None:
     assert "publishes one random record" in text
 
 
-def test_more_expected_records_than_there_are_is_a_warning(
+def test_more_expected_records_than_there_are_is_a_warning_where_numbers_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     many = ("--expected-records", 32, "--steps", 1, "--trained", "output")
-    assert train(*SMALL, *many, "--out", tmp_path / "run") == 0
+    assert train(*SMALL, *many, "--out", tmp_path / "hidden") == 0
+    assert "hold 6 records" not in capsys.readouterr().err
+    shown = ("--private-numbers", "shown-unused")
+    assert train(*SMALL, *many, *shown, "--out", tmp_path / "run") == 0
     assert "hold 6 records" in (said := capsys.readouterr().err)
     assert "--expected-records" in said
 

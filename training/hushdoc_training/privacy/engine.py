@@ -32,7 +32,7 @@ from hushdoc_training.privacy.physical import pack, require_examples
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.privacy.records import require_unit, unit_of
-from hushdoc_training.privacy.safeguards import Safeguards
+from hushdoc_training.privacy.safeguards import Safeguards, warn_of_few
 from hushdoc_training.privacy.step import Step
 from hushdoc_training.privacy.summing import Sums, noised, share_of, sum_clipped
 from hushdoc_training.private_view import NONFINITE, PrivateView
@@ -162,6 +162,7 @@ class PrivateTraining(Generic[Example]):
         self._group = Group.current(processes)
         self._agree_on_view()
         self._coins, self._noise = self._streams()
+        warn_of_few(len(records), plan.expected_records, self.view)
         self._safeguards = Safeguards(
             plan,
             model,

@@ -32,6 +32,7 @@ from hushdoc_training.privacy.physical import require_examples
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.privacy.released_state import Released
+from hushdoc_training.private_view import COUNTS, PrivateView
 from hushdoc_training.randomness import dropout_seeds
 
 Example = TypeVar("Example")
@@ -66,7 +67,6 @@ class Safeguards(Generic[Example]):
         self.is_sharded = sharding.is_sharded(model)
         ownership.require_same(optimizer, self._trainable)
         ownership.require_untouched(model, self._trainable)
-        _warn_of_few(len(records), plan.expected_records)
         self._require_one_training()
         self._owner = ownership.Ownership(optimizer, self._trainable)
         weakref.finalize(self, self._owner.release)
@@ -211,13 +211,14 @@ class Safeguards(Generic[Example]):
         return trial.frozen(self.untrained.values())
 
 
-def _warn_of_few(num_records: int, expected_records: int) -> None:
-    """Warns of data in which a batch of the expected size could never be drawn.
+def warn_of_few(num_records: int, expected_records: int, view: PrivateView) -> None:
+    """Warns of data in which a batch of the expected size could never be drawn, if numbers are shown.
 
     An error would tell of one record: whether training starts is seen by whoever waits for a model.
-    So too few records are trained on all the same, with much noise; only the trainer is told.
+    So too few records are trained on all the same, with much noise.
     """
-    if num_records < expected_records:
+    if view.shown and num_records < expected_records:
+        view.note(COUNTS)
         warnings.warn(
             f"The data hold {num_records} records, and the plan divides by an expected "
             f"{expected_records} in each step, more than there are: noise will drown them. Plan "

@@ -7,7 +7,6 @@ constant, let a text have one class alone; so do the tables with noise of `priva
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -206,8 +205,8 @@ def _puzzles(corpus: Corpus, counts: Any, wanted: range) -> list[Puzzle]:
 def require_declared_classes(corpus: Corpus) -> None:
     """Refuses fewer than two classes, and documents that all are gone, whatever is in the others.
 
-    Under differential privacy no more may be asked of the documents: whether training starts would
-    tell of a single one. A class that none of them has is a warning for whoever trains.
+    Under differential privacy no more may be asked of the documents: whether training starts, or a
+    warning of a class that none of them has, would tell of a single one.
     """
     if len(corpus.names) < 2 or not len(corpus.owners):
         raise AnnotationError(
@@ -215,10 +214,6 @@ def require_declared_classes(corpus: Corpus) -> None:
             f"{'some' if len(corpus.owners) else 'no'} texts; expected at least 2 classes, and a "
             "text with words of one. Name the classes with --label, or check the data path."
         )
-    there = set(corpus.labels.tolist())
-    missing = [name for number, name in enumerate(corpus.names) if number not in there]
-    if missing:
-        warnings.warn(f"No text is of the class '{missing[0]}'.", stacklevel=2)
 
 
 def require_classes(corpus: Corpus, released: TableCheckpoint | None = None) -> None:
