@@ -212,7 +212,7 @@ class Safeguards(Generic[Example]):
 
 
 def warn_of_few(num_records: int, expected_records: int, view: PrivateView) -> None:
-    """Warns of data in which a batch of the expected size could never be drawn, if numbers are shown.
+    """Warns of data that never give a batch of the expected size, where numbers are shown.
 
     An error would tell of one record: whether training starts is seen by whoever waits for a model.
     So too few records are trained on all the same, with much noise.
