@@ -42,12 +42,16 @@ SECONDS = 200.0
 QUICK = ("clipping-is-off", "the-cap-is-not-held")
 
 TABLE = ("--steps", "3", "--expected-records", "30")
+SGD = ("--momentum", "0.9", "--learning-rate", "1")
 COMMANDS = {
     "forms": ("kie",),
     "forms by windows": ("kie", "--privacy-unit", "sequence"),
     "forms by layers": ("kie", "--clipping", "layerwise", "--averaging", "half"),
     "forms by public words": ("kie", "--scaling", "public"),
     "forms, automatic and averaged": ("kie", "--clipping", "automatic", "--averaging", "ema"),
+    "forms by low ranks": ("kie", "--trained", "lora:2"),
+    "forms by the top layer": ("kie", "--trained", "top:1"),
+    "forms by momentum": ("kie", "--optimizer", "sgd", *SGD),
     "clauses": ("clauses", "--mode", "dp-sgd", *TABLE),
     "classes": ("classifier", "--mode", "dp-sgd", *TABLE),
     "terms of clauses": ("clauses", "--mode", "term-dp", "--rows", "65536"),

@@ -25,7 +25,7 @@ def public_start(folder: Path) -> Path:
     config = LayoutLMConfig(
         vocab_size=100,
         hidden_size=48,
-        num_hidden_layers=1,
+        num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=40,
         max_position_embeddings=WINDOW,

@@ -152,9 +152,11 @@ def add_privacy(parser: CommandParser) -> None:
     )
     group.add_argument(
         "--trained",
-        choices=("all", "encoder", "biases", "output"),
-        help="which parameters are trained and get noise: all; all but word embeddings; biases, "
-        "norms and output layer; or the output layer alone (default: the recipe's)",
+        metavar="WHAT",
+        help="which parameters are trained and get noise: all; encoder, all but word embeddings; "
+        "top:N, the last N layers and the output layer; biases, with norms and output layer; "
+        "output, that layer alone; or lora:R, it and factors of rank R beside the encoder's linear "
+        "layers, merged in the end (default: the recipe's)",
     )
     group.add_argument(
         "--scaling",
@@ -216,8 +218,15 @@ def add_training(parser: CommandParser) -> None:
     """Adds the settings of training by the names that `recipes.kie.settings` has for them."""
     group = parser.add_argument_group("training")
     add_recipe_number(
-        group, "--learning-rate", "RATE", float, "step size of Adam, the largest of a training"
+        group, "--learning-rate", "RATE", float, "step size, the largest of a training"
     )
+    group.add_argument(
+        "--optimizer",
+        choices=("adam", "sgd"),
+        help="with privacy: what steps by noised gradients; sgd needs a --learning-rate of its own "
+        "(default: the recipe's)",
+    )
+    add_recipe_number(group, "--momentum", "M", float, "share of the last step in the next, of sgd")
     group.add_argument(
         "--decay",
         action=argparse.BooleanOptionalAction,
@@ -253,6 +262,8 @@ def add_training(parser: CommandParser) -> None:
     group.add_argument("--quiet", action="store_true", help="print no progress")
     parser.mark_expert(
         "--learning-rate",
+        "--optimizer",
+        "--momentum",
         "--decay",
         "--dropout",
         "--epochs",
@@ -363,9 +374,14 @@ def _chosen_line(options: argparse.Namespace, chosen: recipe.Chosen) -> str:
 def private(options: argparse.Namespace) -> PrivateSettings:
     """Returns the settings of a private training whose recipe is chosen."""
     base = recipe.named(options.recipe).private if options.recipe else PrivateSettings()
+    if options.optimizer not in (None, base.optimizer) and options.learning_rate is None:
+        raise ValueError(
+            f"--optimizer is {options.optimizer}, and the recipe's step size is of "
+            f"{base.optimizer}; give --learning-rate as well."
+        )
     drawn = options.noise_distribution
     return replace(
-        recipe.with_options(base, options),
+        recipe.with_options(recipe.suited(base, options), options),
         recipe=options.recipe or options.preset,
         loss_bound=options.noisy_loss,
         noise_distribution=None if drawn == "auto" else drawn,

@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from hushdoc.errors import CheckpointError, needs_extra
+from hushdoc.errors import CheckpointError, InputError, needs_extra
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.images import ImagePreprocessing
-from hushdoc_training.models import fitting, tokenizer_files
+from hushdoc_training.models import fitting, low_rank, tokenizer_files
 from hushdoc_training.models.tokenizer_files import SpecialTokens
+from hushdoc_training.models.trained import Trained
 
 ARCHITECTURES = {
     "bert": "BertForTokenClassification",
@@ -39,11 +40,6 @@ SMALL = {
     "max_position_embeddings": 512,
 }
 """The demo's model: about 3 M parameters, trained from random weights on invented pages."""
-
-TRAINED = ("all", "encoder", "biases", "output")
-"""Which parameters private training changes: all; all but the word embeddings, the largest table,
-of which a record touches a few rows while noise falls on every one; biases, norms and output layer
-(BitFit, Ben Zaken et al. 2022; with privacy, Bu et al. 2022); or the output layer alone."""
 
 
 class TokenClassifier(nn.Module):
@@ -324,34 +320,63 @@ def replace_output_layer(
 
 
 def freeze(
-    model: TokenClassifier, *, trained: str, image: ImagePreprocessing | None = None
-) -> list[str]:
-    """Freezes all parameters but the chosen ones that a gradient reaches, and returns their names.
+    model: TokenClassifier, *, trained: Trained, image: ImagePreprocessing | None = None
+) -> None:
+    """Freezes all parameters but the chosen ones that a gradient reaches.
 
-    A parameter without a gradient (LayoutLMv3's relative position biases, LayoutLM's pooler) would
-    otherwise collect privacy noise without ever learning. Without `image`, those that read images
-    are frozen too.
+    Without `image`, those that read images are not reached. Factors of low rank join the model.
+    More layers or a larger rank than there is is an InputError.
     """
-    if trained not in TRAINED:
-        raise ValueError(f"trained is '{trained}'; expected one of {', '.join(TRAINED)}.")
-    if trained != "all":
-        model.word_embeddings.requires_grad_(False)
-    if trained in ("biases", "output"):
-        for name, parameter in model.named_parameters():
-            narrow = trained == "biases" and parameter.dim() == 1
-            parameter.requires_grad_(narrow or name.startswith("inner.classifier"))
+    layers = encoder_layers(model)
+    if trained.kind == "top" and trained.number > len(layers):
+        raise InputError(
+            f"top:{trained.number} trains more layers than the {len(layers)} of this "
+            f"'{model.architecture}' model (0 to {len(layers) - 1}, of which the last is nearest "
+            f"to the output). Choose top:{len(layers)} or fewer, or 'encoder'."
+        )
+    idle = set(unreached(model, image=image))
+    parameters = dict(model.named_parameters())
+    if trained.kind == "lora":
+        low_rank.adapt(layers, trained.number, omitted=[parameters[name] for name in idle])
+    top = layers[len(layers) - trained.number :].parameters() if trained.kind == "top" else ()
+    chosen = {id(value) for value in top}
+    for name, value in parameters.items():
+        wanted = {
+            "all": True,
+            "encoder": value is not model.word_embeddings,
+            "biases": value.dim() == 1,
+        }.get(trained.kind, id(value) in chosen)
+        output = name.startswith("inner.classifier")
+        value.requires_grad_((wanted or output) and name not in idle)
+
+
+def unreached(model: TokenClassifier, *, image: ImagePreprocessing | None = None) -> list[str]:
+    """Returns the names of parameters that no gradient reaches, of a model in eval mode.
+
+    Such a parameter (LayoutLMv3's relative position biases, LayoutLM's pooler) would collect noise
+    without ever learning.
+    """
+    before = {value: value.requires_grad for value in model.parameters()}
+    model.requires_grad_(True)
     length = 8
     ids = torch.full((2, length), 5, dtype=torch.int64)
     inputs = [ids, torch.zeros(2, length, 4, dtype=torch.int64), torch.ones_like(ids)]
     if image is not None:
         inputs.append(torch.ones(2, 3, image.height, image.width))
-    logits = model(*inputs)
-    logits.square().sum().backward()
-    for parameter in model.parameters():
-        if parameter.grad is None:
-            parameter.requires_grad_(False)
-        parameter.grad = None
-    return [name for name, value in model.named_parameters() if not value.requires_grad]
+    try:
+        model(*inputs).square().sum().backward()
+        return [name for name, value in model.named_parameters() if value.grad is None]
+    finally:
+        for value, required in before.items():
+            value.grad = None
+            value.requires_grad_(required)
+
+
+def encoder_layers(model: TokenClassifier) -> nn.ModuleList:
+    """Returns the layers of the encoder, the one next to the output last."""
+    inner: Any = model.inner
+    layers: nn.ModuleList = inner.base_model.encoder.layer
+    return layers
 
 
 def _layoutlm(labels: LabelSet, **settings: Any) -> TokenClassifier:

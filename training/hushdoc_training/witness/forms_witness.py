@@ -3,14 +3,17 @@
 Its runs, with F the short forms and X the canary form after them; the first two keys that the
 operating system gives are those of coins and of noise:
 
-    drawn      F, X   X's coins a little below the sampling rate
+    whole      F, X   X's coins a little below the sampling rate, and above it in the second step
+    drawn      F, X   the same
     without    F      the same entropy: one gradient minus the other is X's part of the sum
     renewed    F      the same coins, another key of noise: one minus the other is noise alone
     left out   F, X   X's coin a little above the sampling rate
     nobody     F      the same entropy: no difference
-    poisoned   F, X   as drawn, with X's answers no numbers
+    poisoned   F, X   as drawn, with X's answers no numbers: nothing of X is in the first step, so
+                      what differs in the second is what an optimizer, or sums, keep of X
 
 All but the first leave the weights where they were, so that a second step's noise is seen, too.
+What moved in the first is held against the parameters that the claim names.
 """
 
 from __future__ import annotations
@@ -18,19 +21,29 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.recipes.kie import recipe
-from hushdoc_training.witness import canaries, claimed, findings
+from hushdoc_training.witness import canaries, claimed, findings, named_weights
 from hushdoc_training.witness.claimed import Claimed
 from hushdoc_training.witness.command_runs import CommandRuns, entropy
 from hushdoc_training.witness.entropy import CLOSE, Coins, just_above, just_below, key_with
 from hushdoc_training.witness.findings import Finding
-from hushdoc_training.witness.optimizer_spy import OptimizerSpy, Poison, Seen, changed_elsewhere
+from hushdoc_training.witness.optimizer_spy import (
+    KEPT_STEPS,
+    OptimizerSpy,
+    Poison,
+    Seen,
+    changed_elsewhere,
+    changed_tensors,
+    tensors_of_file,
+)
 
 LEAST_FORMS = 7
 LABELS = ("answer", "header", "question")
@@ -61,17 +74,20 @@ class Forms:
     def key(self, asked: Asked, *, drawn: bool) -> bytes:
         """Returns a key under which the canary's coins are all below the rate, one hardly.
 
-        Or, where it shall not be drawn, all above, one hardly.
+        Or, where it shall not be drawn, all above, one hardly. Where not all are drawn always,
+        those of a second step are above.
         """
+        records = self.count + asked.canary_records
 
         def wanted(found: Coins) -> bool:
-            own = found[self.count :].tolist()
-            if drawn:
-                return just_below(asked.rate, max(own))
-            return just_above(asked.rate, min(own))
+            own = found[self.count : records].tolist()
+            if not drawn:
+                return just_above(asked.rate, min(own))
+            again = min(found[records + self.count :].tolist())
+            return just_below(asked.rate, max(own)) and (asked.rate >= 1 or again > asked.rate)
 
         what = f"a coin within {CLOSE:g} of the sampling rate {asked.rate:g}"
-        return key_with(self.count + asked.canary_records, wanted, what=what)
+        return key_with(2 * records, wanted, what=what)
 
 
 def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
@@ -86,12 +102,13 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
     asked = Asked(rate=options.sampling_rate, unit=options.privacy_unit)
     below, watch = forms.key(asked, drawn=True), OptimizerSpy(frozen=False)
     out = runs.run(forms.all, entropy=entropy(1, below, NOISE), spy=watch)
-    claim, natural = claimed.of_run(out), watch.seen(out)
-    made = [*_of_whole_run(claim, natural), *_of_file(options.start, out, natural)]
-    drawn, said = natural or watch.first, Asked(rate=claim.sampling_rate, unit=claim.unit)
+    before = _weights(Path(options.start))
+    claim, natural = claimed.of_run(out), watch.seen(out, before)
+    made = [*_of_whole_run(claim, natural), *_of_file(claim, before, _weights(out), natural)]
+    said = Asked(rate=claim.sampling_rate, unit=claim.unit)
     if said != asked:
         below = forms.key(said, drawn=True)
-        drawn = _frozen(runs, forms.all, below)
+    drawn = _frozen(runs, forms.all, below)
     without = _frozen(runs, forms.few, below)
     renewed = _frozen(runs, forms.few, below, noise=OTHER_NOISE)
     divided = claim.number("clipping_norm") / claim.divisor
@@ -105,6 +122,7 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
         made.append(findings.coin(what, drawn=left_out > 0, expected=False))
     with Poison(canaries.MARK):
         poisoned = _frozen(runs, forms.all, below)
+    made += _of_second_step(claim, divided, drawn, poisoned)
     return made + _of_poison(divided, poisoned, without)
 
 
@@ -151,19 +169,34 @@ def _of_whole_run(claim: Claimed, seen: Seen | None) -> list[Finding]:
     ]
 
 
-def _of_file(start: str, out: Path, seen: Seen | None) -> list[Finding]:
-    """Compares what was not trained with the start, where that is a run folder."""
-    before = Path(start) / "checkpoint" / "model.safetensors"
-    if seen is None or not before.is_file():
+def _weights(run: Path) -> dict[str, torch.Tensor]:
+    """Returns the tensors of a run's checkpoint; none where a start is no run."""
+    path = run / "checkpoint" / "model.safetensors"
+    return tensors_of_file(path) if path.is_file() else {}
+
+
+def _of_file(
+    claim: Claimed,
+    before: Mapping[str, torch.Tensor],
+    after: Mapping[str, torch.Tensor],
+    seen: Seen | None,
+) -> list[Finding]:
+    """Compares what moved with the start, where that is a run folder."""
+    if seen is None or not before:
         return []
-    after = out / "checkpoint" / "model.safetensors"
-    changed = changed_elsewhere(seen, before=before, after=after)
+    elsewhere = changed_elsewhere(seen, before=before, after=after)
+    trained = str(claim.settings["trained"])
+    unnamed = named_weights.unnamed(trained, changed_tensors(before=before, after=after), after)
+    unnamed += [name for name, rank in seen.merged.items() if trained != f"lora:{rank}"]
     return [
         findings.true(
             "weights that were not trained are those of the start",
-            not changed,
-            seen=", ".join(changed[:3]),
-        )
+            not elsewhere,
+            seen=", ".join(elsewhere[:3]),
+        ),
+        findings.true(
+            f"what moved is what '{trained}' names", not unnamed, seen=", ".join(unnamed[:3])
+        ),
     ]
 
 
@@ -214,9 +247,23 @@ def _of_poison(divided: float, poisoned: Seen, without: Seen) -> list[Finding]:
     ]
 
 
-def _norm(one: Seen, other: Seen) -> float:
-    """Returns how far the first gradients of two runs are apart."""
-    if not (one.gradients and other.gradients):
+def _of_second_step(claim: Claimed, divided: float, drawn: Seen, poisoned: Seen) -> list[Finding]:
+    """Compares what the canary leaves to a step that, unless all are drawn, it is not in."""
+    if min(len(drawn.gradients), len(poisoned.gradients)) < KEPT_STEPS:
+        return []
+    again = Asked(rate=claim.sampling_rate, unit=claim.unit).canary_records
+    return [
+        findings.moved(
+            "a record of the first step moves the sum of the second by",
+            _norm(drawn, poisoned, step=1),
+            most=divided * again if claim.sampling_rate >= 1 else 0.0,
+        )
+    ]
+
+
+def _norm(one: Seen, other: Seen, *, step: int = 0) -> float:
+    """Returns how far the gradients of a step of two runs are apart."""
+    if min(len(one.gradients), len(other.gradients)) <= step:
         return math.nan
-    difference = one.gradients[0].astype(np.float64) - other.gradients[0]
+    difference = one.gradients[step].astype(np.float64) - other.gradients[step]
     return float(np.linalg.norm(difference))

@@ -6,7 +6,9 @@ Hooks of torch, for every optimizer of the process; the training code is not tou
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -37,6 +39,8 @@ class Seen:
         between: Steps before which somebody else had moved a parameter.
         weights: Digests of the parameters as the last step left them.
         scales: Digests of what whitened layers scale their inputs by.
+        merged: Tensors of a released file that are those of the start and a product of two
+            neighbouring parameters, by name, and the rank of that product.
     """
 
     gradients: list[npt.NDArray[np.float32]] = field(default_factory=list)
@@ -45,6 +49,7 @@ class Seen:
     between: list[int] = field(default_factory=list)
     weights: list[str] = field(default_factory=list)
     scales: list[str] = field(default_factory=list)
+    merged: dict[str, int] = field(default_factory=dict)
 
 
 class OptimizerSpy:
@@ -78,14 +83,22 @@ class OptimizerSpy:
         for handle in self._handles:
             handle.remove()
 
-    def seen(self, out: Path) -> Seen | None:
-        """Returns what the optimizer did whose weights a run released; None where none did."""
+    def seen(self, out: Path, start: Mapping[str, torch.Tensor]) -> Seen | None:
+        """Returns what the optimizer did whose weights a run released; None where none did.
+
+        `start` are the tensors that training began with, where they are known.
+        """
         path = out / "checkpoint" / "model.safetensors"
-        for seen in self._seen:
+        released = tensors_of_file(path)
+        digests = {digest(value) for value in released.values()}
+        own = None
+        for optimizer, seen in zip(self._optimizers, self._seen, strict=True):
             seen.weights = self._whitened.merged(seen.weights, path)
-        released = {*digests_of_file(path).values()}
-        own = [seen for seen in self._seen if {*seen.weights} <= released]
-        return own[-1] if own else None
+            others = [one for one in _parameters(optimizer) if digest(one) not in digests]
+            seen.merged, factors = _merged(others, start, released)
+            if {*seen.weights} - digests <= factors:
+                own = seen
+        return own
 
     @property
     def first(self) -> Seen:
@@ -159,21 +172,49 @@ def digest(tensor: torch.Tensor) -> str:
     return hashlib.blake2b(values.tobytes(), digest_size=16).hexdigest()
 
 
-def digests_of_file(path: Path) -> dict[str, str]:
-    """Returns the digests of all tensors of a file by their names."""
+def tensors_of_file(path: Path) -> dict[str, torch.Tensor]:
+    """Returns all tensors of a file by their names."""
     from safetensors.torch import load_file
 
-    return {name: digest(tensor) for name, tensor in load_file(path).items()}
+    return load_file(path)
 
 
-def changed_elsewhere(seen: Seen, *, before: Path, after: Path) -> list[str]:
+def changed_elsewhere(
+    seen: Seen, *, before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor]
+) -> list[str]:
     """Returns the tensors of a file that are not as before, and that no optimizer left so."""
-    known, left = digests_of_file(before), {*seen.weights}
-    return [
-        name
-        for name, value in digests_of_file(after).items()
-        if value not in left and known.get(name) != value
-    ]
+    left, changed = {*seen.weights}, changed_tensors(before=before, after=after)
+    return [name for name in changed if name not in seen.merged and digest(after[name]) not in left]
+
+
+def changed_tensors(
+    *, before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor]
+) -> list[str]:
+    """Returns the names of tensors that are not as before, new ones included."""
+    known = {name: digest(value) for name, value in before.items()}
+    return [name for name, value in after.items() if known.get(name) != digest(value)]
+
+
+def _merged(
+    parameters: list[torch.Tensor],
+    before: Mapping[str, torch.Tensor],
+    after: Mapping[str, torch.Tensor],
+) -> tuple[dict[str, int], set[str]]:
+    """Returns which tensors moved by a product of two neighbours, and the digests of these."""
+    merged: dict[str, int] = {}
+    factors: set[str] = set()
+    changed = [name for name in changed_tensors(before=before, after=after) if name in before]
+    for down, up in pairwise(parameters):
+        if not (down.dim() == up.dim() == 2 and len(down) == up.shape[1]):
+            continue
+        product = (up @ down).cpu()
+        for name in changed:
+            old, new = before[name], after[name]
+            if old.shape == new.shape == product.shape and torch.allclose(old + product, new):
+                merged[name] = len(down)
+                factors |= {digest(down), digest(up)}
+                break
+    return merged, factors
 
 
 def _are_boxes(value: Any) -> bool:

@@ -11,6 +11,7 @@ from torch.nn import functional as F  # noqa: N812
 from torch.nn.utils import parametrizations
 from transformers.pytorch_utils import Conv1D
 
+from hushdoc_training.models.low_rank import LowRank
 from hushdoc_training.privacy.clipping import BookKeeping, OneByOne
 
 EXAMPLES = 4
@@ -96,6 +97,12 @@ def attention(batch_first: bool) -> nn.Module:
     return Attention()
 
 
+def low_rank(inside: int, outside: int) -> nn.Module:
+    made = LowRank(nn.Linear(inside, outside), 2)
+    nn.init.normal_(made.up.weight)  # as after a step: at zero nothing reaches the other factor
+    return made
+
+
 def stack(*layers: nn.Module) -> nn.Module:
     # A layer below, so that gradients of inputs are needed too.
     return nn.Sequential(*layers)
@@ -106,6 +113,10 @@ CASES: dict[str, Callable[[], tuple[nn.Module, torch.Tensor]]] = {
     "linear-without-bias": lambda: (nn.Linear(8, 3, bias=False), images(5, 8)),
     "linear-wide": lambda: (stack(nn.Linear(90, 80), nn.Linear(80, 90)), images(2, 90)),
     "linear-4d": lambda: (stack(nn.Linear(8, 6), nn.GELU(), nn.Linear(6, 3)), images(2, 3, 8)),
+    "low-rank": lambda: (
+        stack(low_rank(8, 6), nn.GELU(), low_rank(6, 3)),
+        images(5, 8),
+    ),
     "layer-norm": lambda: (stack(nn.Linear(8, 6), nn.LayerNorm(6)), images(5, 8)),
     "layer-norm-2d": lambda: (stack(nn.Linear(8, 6), nn.LayerNorm((5, 6))), images(5, 8)),
     "layer-norm-no-bias": lambda: (

@@ -12,7 +12,7 @@ import pytest
 from hushdoc.__main__ import main
 from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
-from hushdoc_training.models.layout import TRAINED
+from hushdoc_training.models.trained import Trained
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.kie import recipe
 from hushdoc_training.recipes.kie.recipe import RECIPES, complete
@@ -36,7 +36,7 @@ def test_recipes_are_for_more_and_more_documents() -> None:
     assert known == sorted(set(known))
     assert len(known) == len(sizes) - 1
     for each in RECIPES:
-        assert each.private.trained in TRAINED
+        assert Trained.of(each.private.trained).kind
         plan = PrivacyPlan.calibrated(
             epsilon=8,
             sampling_rate=each.sampling_rate,

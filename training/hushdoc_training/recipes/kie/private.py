@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import torch
@@ -11,6 +11,7 @@ from hushdoc.errors import PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.models import layout, whitening
 from hushdoc_training.models.layout import TokenClassifier
+from hushdoc_training.models.trained import Trained
 from hushdoc_training.privacy import ownership
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -47,9 +48,10 @@ def private_training(
     device: torch.device,
     view: PrivateView | None = None,
 ) -> PrivateTraining[Example]:
-    """Returns private training by Adam, with all that is not to be trained frozen.
+    """Returns private training, with all that is not to be trained frozen.
 
     The clipper is tried on invented windows, so that no document is read before a step is charged.
+    Factors of low rank join the model, and the caller merges them (`low_rank.merging`).
     """
     if plan.privacy_unit not in UNITS:
         raise ValueError(
@@ -64,7 +66,7 @@ def private_training(
         )
     model, encoder = start.model, start.encoder
     model.eval()  # the probe in freeze must not draw dropout masks
-    layout.freeze(model, trained=settings.trained, image=image)
+    layout.freeze(model, trained=Trained.of(settings.trained), image=image)
     if settings.scaling == "public":
         whitening.adapt(model.inner, public_inputs.of_invented(start))
     model.to(device)
@@ -74,7 +76,7 @@ def private_training(
     return PrivateTraining(
         plan,
         model,
-        torch.optim.Adam(parameters, lr=settings.learning_rate),
+        _optimizer(parameters, settings),
         records=windows.each(examples_of),
         losses=partial(losses_of, model, encoder, device=device),
         backend=settings.backend,
@@ -98,14 +100,17 @@ def unreached(start: Start) -> list[str]:
 
     An invented window shows it, so that a claim may name them without telling of a document.
     """
-    model = start.model.eval()  # the probe in freeze must not draw dropout masks
-    before = {value: value.requires_grad for value in model.parameters()}
-    model.requires_grad_(True)
-    try:
-        return layout.freeze(model, trained="all", image=start.preprocessing.image)
-    finally:
-        for value, required in before.items():
-            value.requires_grad_(required)
+    model = start.model.eval()  # the probe must not draw dropout masks
+    return layout.unreached(model, image=start.preprocessing.image)
+
+
+def _optimizer(
+    parameters: Iterable[torch.nn.Parameter], settings: PrivateSettings
+) -> torch.optim.Optimizer:
+    """Returns what steps by noised gradients, so that its momentum spends nothing further."""
+    if settings.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=settings.learning_rate, momentum=settings.momentum)
+    return torch.optim.Adam(parameters, lr=settings.learning_rate)
 
 
 def _example_tokens(start: Start) -> int:

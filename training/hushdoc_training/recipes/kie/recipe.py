@@ -94,6 +94,10 @@ RECIPES = (
 )
 """All recipes, for few documents first."""
 
+RATES = {("output", "public"): 2e-1, ("output", "none"): 3e-2, ("biases", "none"): 1e-2}
+OTHER_RATE = 5e-4
+"""Rates of Adam by what is trained and scaled, where a recipe's own does not suit."""
+
 PUBLIC = PlainSettings(epochs=1, token_noise=0.2, label_smoothing=0.1)
 """Training on public documents that private training goes on from."""
 
@@ -163,6 +167,16 @@ def _recipe(options: argparse.Namespace, declared: int | None) -> Recipe:
         pairs = zip(RECIPES, planned, strict=True)
         return next(r for r, size in pairs if r.documents is None or size <= r.documents)
     return of_size(declared or ASSUMED)
+
+
+def suited(settings: PrivateSettings, options: argparse.Namespace) -> PrivateSettings:
+    """Returns settings whose rate suits what options train or scale otherwise; ValueErrors."""
+    trained = options.trained or settings.trained
+    scaling = options.scaling or (settings.scaling if trained == settings.trained else "none")
+    if (trained, scaling) == (settings.trained, settings.scaling):
+        return settings
+    rate = RATES.get((trained, scaling), OTHER_RATE)
+    return replace(settings, trained=trained, scaling=scaling, learning_rate=rate)
 
 
 def with_options(settings: Settings, options: argparse.Namespace) -> Settings:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from hushdoc import arguments
+from hushdoc_training.models.trained import Trained
+
+OPTIMIZERS = ("adam", "sgd")
+"""What private training steps by: DP-Adam, or DP-SGD, with momentum or without."""
 
 SCALINGS = ("none", "public")
 """Whether the output layer learns in directions that words of invented documents vary in alike."""
@@ -42,9 +47,11 @@ class PlainSettings:
 class PrivateSettings:
     """What private training needs besides its plan."""
 
-    learning_rate: float = 5e-4  # Adam's at the start
+    learning_rate: float = 5e-4  # the optimizer's at the start
     decay: bool = True  # linearly to zero
-    trained: str = "encoder"  # which parameters are trained and noised, one of layout.TRAINED
+    optimizer: str = "adam"  # one of OPTIMIZERS, of noised gradients
+    momentum: float = 0.0  # of SGD
+    trained: str = "encoder"  # which parameters are trained and noised, one of `trained.WORDS`
     dropout: float = 0.0  # probability while training
     scaling: str = "none"  # whether the output layer is whitened by public words, one of SCALINGS
     clipping: str = "flat"  # how gradients are bounded, one of `contract.CLIPPINGS`
@@ -59,6 +66,19 @@ class PrivateSettings:
         _require_positive("learning_rate", self.learning_rate)
         _require_share("dropout", self.dropout)
         arguments.choice(self.scaling, SCALINGS, what="scaling")
+        _require_share("momentum", self.momentum)
+        arguments.choice(self.optimizer, OPTIMIZERS, what="optimizer")
+        Trained.of(self.trained)
+        if self.momentum and self.optimizer != "sgd":
+            raise ValueError(
+                f"momentum is {self.momentum:g} with the optimizer '{self.optimizer}', which has "
+                "its own; leave it out, or choose 'sgd'."
+            )
+
+    def claimed(self) -> dict[str, Any]:
+        """Returns what a claim says of them, the rank of LoRA under its own name besides."""
+        trained = Trained.of(self.trained)
+        return asdict(self) | ({"rank": trained.number} if trained.kind == "lora" else {})
 
 
 def _require_positive(name: str, value: float) -> None:

@@ -22,7 +22,7 @@ from hushdoc.runtime.images import pixels_of_page
 from hushdoc.system import atomic_files
 from hushdoc_training import checkpoint, duplicates
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.models import whitening
+from hushdoc_training.models import low_rank, whitening
 from hushdoc_training.privacy import trial
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
@@ -132,7 +132,7 @@ def train_private(
     caveats: tuple[str, ...] = (),  # what the certificate says besides
     notes: Mapping[str, str] | None = None,  # texts to keep in `out`, by their names
 ) -> Outcome:
-    """Trains with differential privacy (DP-Adam) and writes `out/checkpoint`.
+    """Trains with differential privacy (DP-Adam or DP-SGD) and writes `out/checkpoint`.
 
     The start, whose model is changed, must not have seen private documents. The run starts only if
     the ledger has room, and its claim then states what all runs of the ledger spend together.
@@ -153,7 +153,7 @@ def train_private(
     grouped = arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
     require_readable(documents, start)
     require_public(start)
-    claimed_settings = {**described(start), **asdict(settings)}
+    claimed_settings = {**described(start), **settings.claimed()}
     declared = Declared(
         name=name,
         public_data=(*history(start), *public_data, *_scaled_by(settings)),
@@ -200,6 +200,7 @@ def train_private(
     # What refuses to train does so before the folder is taken and steps are reserved.
     with (
         whitening.merging(start.model),
+        low_rank.merging(start.model),
         private_training(
             start,
             without_copies(read, told=view.shown) if grouped else read,
