@@ -163,3 +163,20 @@ def row(each: recipe.Recipe) -> str:
         f"{each.plain.epochs:g} of {each.plain.batch_size} at {each.plain.learning_rate:g}",
     )
     return " | ".join(cells)
+
+
+@pytest.mark.parametrize(
+    ("told", "rate", "scaling"),
+    [
+        ({}, 0.2, "public"),
+        ({"trained": "output"}, 0.2, "public"),
+        ({"scaling": "none"}, 0.03, "none"),
+        ({"trained": "biases"}, 0.01, "none"),
+        ({"trained": "lora:4"}, 0.0005, "none"),
+    ],
+)
+def test_a_rate_suits_what_is_trained(told: dict[str, str], rate: float, scaling: str) -> None:
+    options = Namespace(**{"trained": None, "scaling": None, **told})
+    found = recipe.suited(recipe.named("hundreds").private, options)
+    assert (found.learning_rate, found.scaling) == (rate, scaling)
+    assert found.trained == (told.get("trained") or "output")
