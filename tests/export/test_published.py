@@ -59,10 +59,20 @@ def test_from_a_published_encoder_to_fields(
         for word in page["words"]
     ]
     encoder = start(tmp_path / "encoder", architecture, words)
-    command = ["train", "kie", "--data", str(data), "--start", encoder, "--declared-documents", "4"]
-    command += [part for name in FIELDS for part in ("--label", name)]
-    command += ["--steps", "2", "--trained", "encoder", "--max-tokens", "64", "--quiet"]
-    command += ["--public-overlap", "none", *(["--images"] if images else [])]
+    settings = {
+        "data": str(data),
+        "start": encoder,
+        "label": list(FIELDS),
+        "declared-documents": 4,
+        "steps": 2,
+        "trained": "encoder",
+        "max-tokens": 64,
+        "images": images,
+        "public-overlap": "none",
+    }
+    lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
+    (tmp_path / "run.toml").write_text("\n".join(lines), "utf-8")
+    command = ["train", "kie", "--config", str(tmp_path / "run.toml"), "--quiet"]
     assert main([*command, "--out", str(tmp_path / "run")]) == 0
     assert tiny.export_command(tmp_path, tmp_path / "run", "--out", tmp_path / "model") == 0
 
