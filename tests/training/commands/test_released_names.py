@@ -176,7 +176,7 @@ def test_whether_training_starts_does_not_tell_how_many_documents_there_are(
         for path in sorted((forms / "janes-folder").glob("*.json"))[:count]:
             (tmp_path / "data" / name / path.name).write_bytes(path.read_bytes())
         assert train("kie", tmp_path / "data" / name, tmp_path / name, *settings) == 0
-        assert ("5 records" in capsys.readouterr().err) == (count == 5)
+        assert "5 records" not in capsys.readouterr().err
     labels = [part for name in ("bill", "order", "rare") for part in ("--label", name)]
     for name in ("janes-mail", "few"):
         assert (

@@ -162,7 +162,6 @@ class PrivateTraining(Generic[Example]):
         self._group = Group.current(processes)
         self._agree_on_view()
         self._coins, self._noise = self._streams()
-        warn_of_few(len(records), plan.expected_records, self.view)
         self._safeguards = Safeguards(
             plan,
             model,
@@ -175,6 +174,7 @@ class PrivateTraining(Generic[Example]):
                 origin_of(stream).secret for stream in (self._coins, self._noise)
             ),
         )
+        warn_of_few(len(records), plan.expected_records, self.view)
         try:
             self._clipper = self._safeguards.self_test(
                 partial(
