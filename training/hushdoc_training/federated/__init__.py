@@ -1,0 +1,1 @@
+"""Federated training: parties train one model together without showing their documents."""
