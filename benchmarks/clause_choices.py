@@ -18,7 +18,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
 
@@ -93,10 +92,8 @@ def main() -> int:
         "best": max(means, key=lambda name: means[name]),
         "f1": found,
         "quick": quick,
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
+        **machine.stamp(began),
         "cpu_seconds": round(time.process_time() - cpu),
-        "seconds": round(time.monotonic() - began),
     }
     print(json.dumps(result))
     return 0

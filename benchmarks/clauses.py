@@ -24,7 +24,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -117,9 +116,7 @@ def main() -> int:
     print(clause_report.markdown(result))
     result |= {
         "quick": options.quick,
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
-        "seconds": round(time.monotonic() - began),
+        **machine.stamp(began),
     }
     print(json.dumps(result))
     return 0

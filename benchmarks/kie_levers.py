@@ -24,7 +24,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -188,10 +187,7 @@ def main() -> int:
         "num_scored": len(corpus.scored),
         "runs": scale.runs,
         "quick": options.quick,
-        "seconds": round(time.monotonic() - began),
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
-        "torch": torch.__version__,
+        **machine.stamp(began, "torch"),
     }
     print(json.dumps(result))
     return 0

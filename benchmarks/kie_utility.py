@@ -42,17 +42,16 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import machine
 import own_data
 import public_start
-import torch
 from own_data import Pages, Place
 
 from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.recipes.kie import recipe
 from hushdoc_training.recipes.kie import start as kie_start
 from hushdoc_training.recipes.kie.records import records_of
 
@@ -148,10 +147,7 @@ def main() -> int:
         "private": scale.private,
         "quick": options.quick,
         "start": None if options.start is None else options.start.name,
-        "seconds": round(time.monotonic() - began),
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
-        "torch": torch.__version__,
+        **machine.stamp(began, "torch"),
     }
     print(json.dumps(result))
     return 0
@@ -162,8 +158,8 @@ def measured(place: Place, public: Path | None, *, quick: bool) -> dict[str, Any
     pages = Pages.read(place)
     starts = starts_of(place, public, quick=quick)
     *_, last = starts
-    windows = num_windows(pages, starts[last])
-    words = arms(pages, place.scale, windows)
+    windows, length = windows_of(pages, starts[last])
+    words = arms(pages, place.scale, windows, length)
     tasks = [
         (name, arm, seed)
         for name, start in reversed(starts.items())
@@ -246,7 +242,7 @@ def nearly_untrained(place: Place) -> str:
     return shlex.quote(str(place.folder / "start"))
 
 
-def arms(pages: Pages, scale: own_data.Scale, windows: int) -> dict[str, str]:
+def arms(pages: Pages, scale: own_data.Scale, windows: int, length: int) -> dict[str, str]:
     """Returns the options of each arm."""
     shown = "--private-numbers shown-unused"
     documents, sequences = own_data.declared(len(pages.train)), own_data.declared(windows)
@@ -257,16 +253,29 @@ def arms(pages: Pages, scale: own_data.Scale, windows: int) -> dict[str, str]:
             f"{scale.private}"
             for name, epsilon in DOCUMENT.items()
         },
-        PAPERS_TERMS: f"--epsilon 8 --delta {1 / sequences!r} --privacy-unit sequence {shown} "
-        f"--declared-documents {sequences} {scale.private}",
+        PAPERS_TERMS: f"{in_papers_terms(sequences, length)} {shown} {scale.private}",
     }
 
 
-def num_windows(pages: Pages, start: Start) -> int:
-    """Returns how many windows of tokens the training documents are cut into."""
+def in_papers_terms(windows: int, length: int) -> str:
+    """Returns options of a guarantee as the paper's, and besides of our recipe for so many."""
+    ours = recipe.of_size(windows)
+    records = max(1, round(windows * ours.sampling_rate))
+    return (
+        f"--preset pried-kie --epsilon 8 --delta {1 / windows!r} --accountant pld "
+        f"--declared-documents {windows} --max-tokens {length} --expected-records {records} "
+        f"--sampling-rate {ours.sampling_rate} --steps {ours.steps} "
+        f"--clipping-norm {ours.clipping_norm} --trained {ours.private.trained} "
+        f"--scaling {ours.private.scaling} --learning-rate {ours.private.learning_rate} --decay"
+    )
+
+
+def windows_of(pages: Pages, start: Start) -> tuple[int, int]:
+    """Returns into how many windows the training documents are cut, and of how many tokens."""
     assert start.run is not None
     made = kie_start.start_from(str(start.run), None)
-    return len(records_of(pages.train, made.encoder, made.labels, unit="sequence"))
+    records = records_of(pages.train, made.encoder, made.labels, unit="sequence")
+    return len(records), made.preprocessing.max_tokens
 
 
 def figures(scores: dict[str, list[float]], public: float) -> dict[str, float | None]:

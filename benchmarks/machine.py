@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8")
@@ -19,6 +22,16 @@ def description() -> str:
         name += f", family {found['cpu family']}, model {found['model']}"
     parts = (f"{platform.system()} {platform.machine()}", f"{os.cpu_count()} cores", name, *known)
     return ", ".join(parts)
+
+
+def stamp(began: float, *packages: str) -> dict[str, str | int]:
+    """Returns how a benchmark's last line ends: seconds since then, date, machine and versions."""
+    return {
+        "seconds": round(time.monotonic() - began),
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": description(),
+        **{package: version(package) for package in packages},
+    }
 
 
 def _first_processor() -> dict[str, str]:

@@ -24,12 +24,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import machine
-import torch
 
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training.checkpoint import Checkpoint
@@ -75,10 +73,7 @@ def main() -> int:
         "f1": results,
         "share": share,
         "quick": options.quick,
-        "seconds": round(time.monotonic() - began),
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
-        "torch": torch.__version__,
+        **machine.stamp(began, "torch"),
     }
     print(json.dumps(line))
     return 0

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hushdoc.__main__ import main
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import invented
 
@@ -89,3 +90,15 @@ def test_what_is_kept_is_told_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     assert kie_utility.missed("receipts of one's own", found) == {}
     assert kie_utility.spread([0.6]) is None
+
+
+def test_the_papers_terms_are_asked_for_by_a_presets_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    kie_utility = importlib.import_module("kie_utility")
+    asked = ("train", "kie", "--data", "nowhere", "--out", "run", "--plan")
+    assert main([*asked, *kie_utility.in_papers_terms(250, 128).split()]) == 0
+    printed = capsys.readouterr().out
+    assert "60 steps of about 62 records (sampling rate 0.25)" in printed  # of our recipe
+    assert "epsilon 8 at delta 0.004 for each sequence" in printed

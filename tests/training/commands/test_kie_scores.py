@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from hushdoc.__main__ import main
+from hushdoc.commands.command_line import build_parser
 from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.commands import kie_scores
 from hushdoc_training.data import dataset, splits
 from hushdoc_training.private_view import HELD_OUT, TESTED
 from hushdoc_training.recipes.kie import start as kie_start
@@ -20,6 +22,8 @@ from hushdoc_training.runs.run_folder import STEPS
 
 RECEIPTS = invented.InventedConfig(document_types=("receipt",))
 PRIVATE = ("--steps", "2", "--expected-records", "4", "--label", "total", "--label", "date")
+
+KEEP = ("--test-providers", "keep")
 
 
 def train(*arguments: object) -> int:
@@ -48,6 +52,7 @@ def public(data: Path, tmp_path: Path) -> Path:
         (["--held-out", "-0.1"], "from 0 to below 1"),
         (["--public-test"], "give --test too"),
         (["--test-copies", "drop"], "give --test too"),
+        (["--test-providers", "keep"], "give --test too"),
         (["--held-out", "0.2"], "--held-out shows a score on private documents"),
         (["--test", "forms"], "--public-test says that documents of --test are public"),
         (["--test", "forms", "--public-test", "--held-out", "0.1"], "--held-out shows a score"),
@@ -72,7 +77,7 @@ def test_a_test_file_with_documents_of_training_is_refused_or_loses_them(
     record["id"] = "under another name"
     record["pages"][0]["words"][0]["text"] += "!"  # punctuation is no other word
     (tests / "copy.json").write_text(json.dumps(record))
-    asked = ("--data", data, "--public", "--start", "small", "--test", tests)
+    asked = ("--data", data, "--public", "--start", "small", "--test", tests, *KEEP)
     assert train(*asked, "--out", tmp_path / "run") == 3
     told = capsys.readouterr().err
     assert "TEST_IN_TRAINING: 1 of 5 documents of --test" in told
@@ -83,6 +88,65 @@ def test_a_test_file_with_documents_of_training_is_refused_or_loses_them(
     printed = capsys.readouterr().out
     assert "1 of 5 left out, which are in training too" in printed
     assert "Test: 4 documents, by the weights of the checkpoint" in printed
+
+
+@pytest.fixture
+def tests_of_a_known_provider(data: Path, tmp_path: Path) -> Path:
+    """Returns four documents to score, one of a provider that training knows, spelled otherwise."""
+    tests = tmp_path / "tests"
+    invented.write(tests, seed=2, count=4, config=RECEIPTS, images=False)
+    (own, *_), records = sorted(data.glob("*.json")), sorted(tests.glob("*.json"))
+    for path, provider in zip(
+        [own, *records], ["ACME Stores", "acme, stores", *"BCD"], strict=True
+    ):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "provider": provider}))
+    return tests
+
+
+def scored(data: Path, tests: Path, *further: str) -> tuple[str, ...]:
+    """Returns the ids of the documents of --test that a training would score."""
+    given = ("train", "kie", "--data", str(data), "--test", str(tests), *further)
+    options = build_parser().parse_args([*given, "--out", "nowhere"])
+    documents = dataset.read(dataset.Source(location=str(data)))
+    with kie_scores.sides(options, documents, images=False) as sides:
+        ((_, _, found),) = sides.scored
+        return tuple(labelled.document.id for labelled in found)
+
+
+def test_a_provider_on_both_sides_is_refused_kept_or_left_out(
+    data: Path,
+    tests_of_a_known_provider: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sides = (data, tests_of_a_known_provider)
+    public = ("--public", "--start", "small", "--out", tmp_path / "run")
+    assert train("--data", data, "--test", tests_of_a_known_provider, *public) == 3
+    told = capsys.readouterr().err
+    assert "TEST_PROVIDER_IN_TRAINING: 1 of 4 documents of --test" in told
+    assert "others in training, 1 in all: 'acme stores'" in told
+    assert not (tmp_path / "run").exists()
+
+    every = scored(*sides, "--not-private", *KEEP)
+    assert len(every) == 4
+    assert "1 in all; they are scored too" in capsys.readouterr().out
+    assert scored(*sides, "--not-private", "--test-providers", "drop") == every[1:]
+    assert "1 in all; they are left out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("choice", [(), ("--test-providers", "refuse")])
+def test_whether_private_training_starts_tells_of_no_provider(
+    data: Path,
+    tests_of_a_known_provider: Path,
+    capsys: pytest.CaptureFixture[str],
+    choice: tuple[str, ...],
+) -> None:
+    sides = (data, tests_of_a_known_provider, *choice)
+    assert len(scored(*sides, "--private-numbers", "shown")) == 4
+    assert "1 in all; they are scored too" in capsys.readouterr().out
+    assert len(scored(*sides, "--public-test")) == 4
+    assert "nor providers" in (printed := capsys.readouterr().out)
+    assert "in all" not in printed
 
 
 def test_what_is_held_out_is_scored_and_not_trained_on(
@@ -172,7 +236,7 @@ def test_whether_a_private_document_is_in_a_public_test_file_is_told_by_nothing(
     chosen = ("--start", public, "--test", tests, "--public-test")
     assert train("--data", data, *PRIVATE, *chosen, "--out", tmp_path / "run") == 0
     printed = capsys.readouterr().out
-    assert "copies of private documents in it are not looked for" in printed
+    assert "copies of private documents in it are not looked for, nor providers" in printed
     assert "Test: 5 documents, by the weights of the checkpoint" in printed
 
 

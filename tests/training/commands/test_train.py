@@ -217,8 +217,8 @@ def test_the_small_model_never_takes_its_vocabulary_from_private_documents(
 
 
 def test_sequence_unit_and_large_delta_are_flagged(tmp_path: Path) -> None:
-    arguments = [*SMALL, "--privacy-unit", "sequence", "--delta", "0.01", "--steps", "2"]
-    arguments += ["--expected-records", "4"]
+    arguments = [*SMALL, "--preset", "pried-kie", "--delta", "0.01", "--steps", "2"]
+    arguments += ["--expected-records", "4", "--sampling-rate", "0.5"]
     assert train(*arguments, "--out", tmp_path / "run") == 0
     claim = Checkpoint.load(tmp_path / "run").claim
     text = json.dumps(claim.to_dict())

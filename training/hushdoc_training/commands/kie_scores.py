@@ -61,19 +61,30 @@ def add_options(parser: CommandParser, group: argparse._ArgumentGroup) -> None:
         "private documents, and does not look for them among public ones)",
     )
     group.add_argument(
+        "--test-providers",
+        choices=("refuse", "keep", "drop"),
+        help="documents of --test whose provider has others in training: refuse to train, score "
+        "them too, or leave them out of the score (default: refuse; private training keeps them, "
+        "counts them in a score on private documents, and does not look for them among public "
+        "ones)",
+    )
+    group.add_argument(
         "--public-test",
         action="store_true",
         help="the documents of --test are public: their score needs no --private-numbers",
     )
-    parser.mark_expert("--test-copies", "--public-test")
+    parser.mark_expert("--test-copies", "--test-providers", "--public-test")
 
 
 def check(options: argparse.Namespace) -> None:
     """Refuses options that contradict one another (exit code 2)."""
     if not 0 <= options.held_out < 1:
         options.refuse_usage(f"--held-out is {options.held_out}; it must be from 0 to below 1")
-    if options.test is None and (options.public_test or options.test_copies != "refuse"):
-        options.refuse_usage("--public-test and --test-copies are of --test; give --test too")
+    of_test = options.public_test or options.test_copies != "refuse" or options.test_providers
+    if options.test is None and of_test:
+        options.refuse_usage(
+            "--public-test, --test-copies and --test-providers are of --test; give --test too"
+        )
     private = not (options.public or options.not_private)
     asked = " and ".join(_private_options(options))
     if private and asked and options.private_numbers == "hidden":
@@ -156,20 +167,55 @@ def _apart(
     private = not (options.public or options.not_private or _is_invented(options.data))
     if private and "--test" not in _private_options(options):
         # Whether training starts, and what is scored, would tell that a document is in training.
-        print("Test:       copies of private documents in it are not looked for")
+        print("Test:       copies of private documents in it are not looked for, nor providers")
         return documents
     copies = splits.shared(documents, train, traits=splits.traits_of)
     found = [copy for copy in copies if copy is not None]
     if found and options.test_copies == "refuse" and not private:
         raise AnnotationError(
-            f"{len(found)} of {len(documents)} documents of --test are in training too: "
-            f"{_named(found)}. A score on them says nothing about others. Take them out of one of "
-            "the two, or leave them out of the score with --test-copies drop.",
+            f"{len(found)} of {counted(len(documents), 'document')} of --test are in training "
+            f"too: {_named(found)}. A score on them says nothing about others. Take them out of "
+            "one of the two, or leave them out of the score with --test-copies drop.",
             code="TEST_IN_TRAINING",
         )
     if found:
         print(f"Test:       {len(found)} of {len(documents)} left out, which are in training too")
-    return [item for item, copy in zip(documents, copies, strict=True) if copy is None]
+    apart = [item for item, copy in zip(documents, copies, strict=True) if copy is None]
+    return _of_providers(options, apart, train, private=private)
+
+
+def _of_providers(
+    options: argparse.Namespace,
+    documents: Sequence[LabelledDocument],
+    train: Sequence[LabelledDocument],
+    *,
+    private: bool,
+) -> Sequence[LabelledDocument]:
+    """Returns the documents to score, as regards those whose provider is in training too."""
+    from hushdoc_training.data import splits
+
+    providers = splits.providers_shared(documents, train, traits=splits.traits_of)
+    names = sorted({name for name in providers if name is not None})
+    if not names:
+        return documents
+    told = (
+        f"{sum(name is not None for name in providers)} of {counted(len(documents), 'document')} "
+        f"of --test are of providers with others in training, {len(names)} in all"
+    )
+    if options.test_providers in (None, "refuse") and not private:
+        shown = ", ".join(repr(name) for name in names[:NAMED])
+        more = ", ..." if len(names) > NAMED else ""
+        raise AnnotationError(
+            f"{told}: {shown}{more}. A score on them says little about providers that are new. "
+            "Take them out of one of the two, leave them out of the score with --test-providers "
+            "drop, or score them too with --test-providers keep.",
+            code="TEST_PROVIDER_IN_TRAINING",
+        )
+    if options.test_providers != "drop":
+        print(f"Test:       {told}; they are scored too")
+        return documents
+    print(f"Test:       {told}; they are left out")
+    return [item for item, name in zip(documents, providers, strict=True) if name is None]
 
 
 def _named(copies: Sequence[Copy]) -> str:

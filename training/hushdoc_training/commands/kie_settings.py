@@ -305,9 +305,7 @@ def plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan | No
         sampling_rate=options.sampling_rate,
         accountant=options.accountant,
     )
-    # Windows are no one's privacy unit but the paper's, whose delta their certificate flags.
-    protects_documents = options.preset is None and made.privacy_unit == "document"
-    if protects_documents and made.delta * 10 * records > 1 + 1e-9:
+    if options.preset is None and made.delta * 10 * records > 1 + 1e-9:
         raise PrivacyError(
             f"delta is {made.delta:g}, and with about {records:.0f} records at most "
             f"{1 / (10 * records):.3g} is allowed, a tenth of one over their number: it is the "

@@ -173,11 +173,25 @@ def shared(
     return _copies(listed(documents), listed(train))
 
 
+def providers_shared(
+    documents: Iterable[Item], train: Iterable[Item], *, traits: Callable[[Item], Traits]
+) -> list[str | None]:
+    """Returns the provider of each document, where one of `train` has the same; else None."""
+    known = {_provider(traits(item)) for item in train}
+    found = [_provider(traits(item)) for item in documents]
+    return [name if name and name in known else None for name in found]
+
+
+def _provider(found: Traits) -> str:
+    """Returns a provider as it is compared; empty where none is known."""
+    return " ".join(duplicates.words_of([found.provider or ""]))
+
+
 def _group(found: Traits, words: Sequence[str]) -> tuple[str, bytes]:
     """Returns what decides a document's side, and which kind of thing that is."""
-    provider = duplicates.words_of([found.provider or ""])
+    provider = _provider(found)
     if provider:
-        return "provider", " ".join(provider).encode("utf-8", "surrogatepass")
+        return "provider", provider.encode("utf-8", "surrogatepass")
     if words:
         return "the same words", duplicates.key_of(words)
     return "id", found.id.encode("utf-8", "surrogatepass")

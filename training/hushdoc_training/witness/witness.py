@@ -21,7 +21,7 @@ Testify = Callable[[argparse.Namespace, CommandRuns], list[Finding]]
 
 OWN = (
     *("--data", "--documents", "--out", "--ledger", "--resume", "--held-out", "--test"),
-    *("--test-copies", "--public-test", "--images"),
+    *("--test-copies", "--test-providers", "--public-test", "--images"),
 )
 """Options that the witness gives itself, or that make a run one it can't compare."""
 

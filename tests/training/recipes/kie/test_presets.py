@@ -152,6 +152,8 @@ def test_a_large_delta_is_only_for_a_preset(capsys: pytest.CaptureFixture[str]) 
     assert "DELTA_TOO_LARGE" in said
     assert "at most 0.0001" in said
     assert planned(*declared, "--delta", "1e-4") == 0
+    assert planned(*declared, "--delta", "1.01e-4", "--privacy-unit", "sequence") == 5
+    assert "--preset by its name" in capsys.readouterr().err
     assert planned("--preset", "pried-kie-funsd") == 0
     assert "at delta 0.00257069 for each sequence" in capsys.readouterr().out
     # Where nobody says a delta, more documents make it smaller.
