@@ -10,6 +10,7 @@
     |   +-- AnnotationError         labels that are missing, malformed or do not fit the document
     |   +-- UnsupportedFormatError  a file that is not what its reader reads
     |   +-- LimitExceededError      larger than a limit allows
+    |   +-- FrameError              a message of a federated run that does not fit; it is dropped
     +-- ArtifactError               (exit 4) a folder that is not a sound artifact
     +-- CertificateError            (exit 4) a certificate that is missing, malformed or forged
     |   +-- SignatureError          no signature that the trust store accepts
@@ -110,6 +111,12 @@ class LimitExceededError(InputError):
     """Says that something is larger than a limit allows."""
 
     default_code = "LIMIT_EXCEEDED"
+
+
+class FrameError(InputError):
+    """Says why a message of a federated run was dropped; nothing changed by it."""
+
+    default_code = "BAD_FRAME"
 
 
 class OutputExistsError(InputError):
