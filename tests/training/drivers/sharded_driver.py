@@ -138,7 +138,7 @@ def steps(model: nn.Module, **changed: Any) -> dict[str, Any]:
     """Takes all steps and returns the weights, and what each step saw."""
     with training(model, **changed) as made:
         taken = list(made)
-        kept = sum(total.numel() for total in made._clipper.sums.values())
+        kept = sum(total.numel() for total in made._sum.clipper.sums.values())
     return {
         "weights": whole(model),
         "losses": [step.losses for step in taken],

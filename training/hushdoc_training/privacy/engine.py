@@ -8,14 +8,15 @@ is charged before its records are drawn, and no more steps are taken than the pl
 depend on its own example alone; that and the clipper are tested beforehand, and `safeguards` holds
 every other condition.
 
-What a step uses it notes where it uses it; `PrivateTraining.receipt` is what claims are made from.
+Its two halves stand beside it: `summation` charges, draws, clips and sums; `stepping` adds noise,
+divides and steps. What a step uses it notes where it uses it; `PrivateTraining.receipt` is what
+claims are made from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 import torch
@@ -24,32 +25,28 @@ from torch import nn
 from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.errors import PrivacyError
 from hushdoc_training.metering import Meter
-from hushdoc_training.privacy import claims, clipping
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.averaging import Average
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.noisy_loss import NoisyLoss
-from hushdoc_training.privacy.physical import pack, require_examples
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.process_group import Group
-from hushdoc_training.privacy.records import require_unit, unit_of
-from hushdoc_training.privacy.safeguards import Safeguards, warn_of_few
+from hushdoc_training.privacy.records import unit_of
+from hushdoc_training.privacy.safeguards import warn_of_few
 from hushdoc_training.privacy.step import Step
-from hushdoc_training.privacy.summing import Sums, noised, share_of, sum_clipped
+from hushdoc_training.privacy.stepping import Noise, Stepping
+from hushdoc_training.privacy.summation import BACKENDS, PrivateSum
+from hushdoc_training.privacy.trained_tensors import count
 from hushdoc_training.private_view import NONFINITE, PrivateView
 from hushdoc_training.randomness import lattice
-from hushdoc_training.randomness.lattice import SUMMED_IN_FLOAT32, Lattice
-from hushdoc_training.randomness.sampling import Uniforms, poisson_sample
+from hushdoc_training.randomness.lattice import Lattice
+from hushdoc_training.randomness.sampling import Uniforms
 from hushdoc_training.randomness.secret_stream import SecretStream, origin_of
 from hushdoc_training.receipt import Receipt
 
-Example = TypeVar("Example")
+__all__ = ["BACKENDS", "PrivateTraining"]
 
-BACKENDS: dict[str, Callable[..., clipping.Clipper]] = {
-    "book-keeping": clipping.BookKeeping,
-    "opacus": clipping.OpacusHooks,
-    "one-by-one": clipping.OneByOne,
-}
-"""Ways to clip, all to the same numbers: fast; Opacus' hooks; one backward pass per record."""
+Example = TypeVar("Example")
 
 
 class PrivateTraining(Generic[Example]):
@@ -131,68 +128,69 @@ class PrivateTraining(Generic[Example]):
                 data do not fit the plan; the message names which and the way out.
             ValueError: An argument is out of range.
         """
-        if backend not in BACKENDS or max_examples < 1 or multiplicity < 1:
-            raise ValueError(
-                f"backend is '{backend}', max_examples {max_examples}, multiplicity "
-                f"{multiplicity}; expected one of {', '.join(BACKENDS)} and numbers from 1."
-            )
-        require_unit(records, plan.privacy_unit)
         self._plan, self.model, self.optimizer = plan, model, optimizer
         self._meter = Meter(planned_steps=plan.steps, privacy_unit=unit_of(records))
         self._lost = 0  # steps in the weights that no receipt is there for
-        self._charged = self._empty = self._nonfinite = 0
+        self._empty = self._nonfinite = 0
         self.view = view or PrivateView()
-        self._records, self._charge = records, charge
-        self._average = Average(optimizer, averaging, steps=plan.steps)
-        self._pack = partial(
-            pack,
-            max_examples=max_examples,
-            multiplicity=multiplicity,
-            length=length,
-            padded=padded and backend != "one-by-one",
-            # One backward pass per record over a batch of several would let an infinite example
-            # spoil the others': zero times infinity is not zero.
-            alone=backend == "one-by-one",
-        )
-        self._noisy_loss = NoisyLoss(
+        noisy_loss = NoisyLoss(
             bound=loss_bound,
             clipping_norm=plan.clipping_norm,
             expected_records=plan.expected_records,
         )
+        self._noisy_loss = noisy_loss
         self._group = Group.current(processes)
         self._agree_on_view()
-        self._coins, self._noise = self._streams()
-        self._safeguards = Safeguards(
-            plan,
-            model,
-            optimizer,
-            self._group,
-            records=records,
-            losses=losses,
-            fingerprint=fingerprint,
-            has_secret_streams=all(
-                origin_of(stream).secret for stream in (self._coins, self._noise)
-            ),
-        )
-        warn_of_few(len(records), plan.expected_records, self.view)
+        coins, noise = self._streams()
+        self._average = Average(optimizer, averaging, steps=plan.steps)
         try:
-            self._clipper = self._safeguards.self_test(
-                partial(
-                    BACKENDS[backend],
-                    model,
-                    clipping_norm=self._noisy_loss.of_gradient,
-                    clipping=clipping,
-                ),
+            self._sum = PrivateSum(
+                plan,
+                model,
+                records=records,
+                losses=losses,
+                coins=coins,
+                meter=self._meter,
+                backend=backend,
+                clipping=clipping,
+                max_examples=max_examples,
+                multiplicity=multiplicity,
+                length=length,
+                padded=padded,
                 trial_records=trial_records,
                 trial_losses=trial_losses,
                 tolerance=tolerance,
-                length=length,
-                max_examples=max_examples,
+                charge=charge,
+                fingerprint=fingerprint,
+                optimizer=optimizer,
+                group=self._group,
+                noisy_loss=noisy_loss,
+                secret_noise=origin_of(noise).secret,
             )
-            self._lattice = self._lattice_of(noise_distribution, max_examples)
+        except BaseException:
+            self._average.end()
+            raise
+        self._safeguards = self._sum.safeguards
+        warn_of_few(len(records), plan.expected_records, self.view)
+        try:
+            self._lattice = self._lattice_of(noise_distribution)
         except BaseException:
             self.close()
             raise
+        self._noise = Noise(
+            lattice=self._lattice,
+            stream=noise,
+            group=self._group,
+            meter=self._meter,
+            divisor=plan.expected_records,
+            sharded=self._safeguards.is_sharded,
+        )
+        self._stepping = Stepping(
+            self._safeguards.parameters,
+            optimizer,
+            average=self._average,
+            updating=self._safeguards.around_update,
+        )
 
     def __enter__(self) -> Self:
         """Returns itself."""
@@ -204,12 +202,12 @@ class PrivateTraining(Generic[Example]):
 
     def __iter__(self) -> Iterator[Step]:
         """Takes the steps that the plan has left, one for each turn."""
-        while self._charged < self._plan.steps:
+        while self.charged < self._plan.steps:
             yield self.step()
 
     def close(self) -> None:
         """Gives model and optimizer back; a second time does nothing."""
-        self._safeguards.end()
+        self._sum.close()
         self._average.end()
 
     def resume(
@@ -228,8 +226,7 @@ class PrivateTraining(Generic[Example]):
         Raises:
             PrivacyError: The number is below what was charged here, or above the plan's steps.
         """
-        self._safeguards.resumed(charged, least=self._charged)
-        self._charged = charged
+        self._sum.resume(charged)
         self._lost = 0 if receipt else charged if restored is None else restored
         if receipt is not None:
             self._meter.go_on(receipt)
@@ -242,31 +239,30 @@ class PrivateTraining(Generic[Example]):
         Raises:
             PrivacyError: All steps are taken, or somebody else touched parameters or gradients.
         """
-        number = self._charged + 1
-        self._safeguards.before_step(number)
-        if self._charge is not None:
-            charge = self._charge
-            self._group.first_does(lambda: charge(number))
-        self._charged = number
-        rate = self._plan.sampling_rate
-        self._meter.drawn(rate, origin_of(self._coins))
-        drawn = poisson_sample(len(self._records), rate, self._coins)
-        losses, nonfinite = self._sum_clipped(drawn)
-        self._add_noise_and_update()
+        number = self.charged + 1
+        drawn = self._sum.take(number)
+        try:
+            self._stepping.step(number, self._gradient)
+        finally:
+            self._sum.clear()
         noisy = self._noisy_loss.released(
-            losses, self._lattice, self._noise, self._group, next(self.model.parameters()).device
+            drawn.losses,
+            self._lattice,
+            self._noise.stream,
+            self._group,
+            next(self.model.parameters()).device,
         )
         if number == self._plan.steps:
             self._safeguards.after_last_step()
-        self._empty += not drawn
-        self._nonfinite += nonfinite
+        self._empty += not drawn.count
+        self._nonfinite += drawn.nonfinite
         return Step(
             number=number,
             view=self.view,
             noisy_loss=noisy,
-            _drawn=len(drawn),
-            _losses=tuple(losses),
-            _nonfinite=nonfinite,
+            _drawn=drawn.count,
+            _losses=drawn.losses,
+            _nonfinite=drawn.nonfinite,
         )
 
     @property
@@ -277,7 +273,7 @@ class PrivateTraining(Generic[Example]):
     @property
     def charged(self) -> int:
         """Steps that were charged, finished or not."""
-        return self._charged
+        return self._sum.charged
 
     @property
     def empty(self) -> int:
@@ -298,7 +294,7 @@ class PrivateTraining(Generic[Example]):
 
     def mechanism(self) -> Mechanism:
         """Returns the accounting event of all steps that were charged up to now."""
-        return self._plan.mechanism(self._charged)
+        return self._plan.mechanism(self.charged)
 
     def fingerprint(self) -> str:
         """Returns a digest of what the records hold; two starts of one run have the same.
@@ -311,7 +307,7 @@ class PrivateTraining(Generic[Example]):
     @property
     def epsilon(self) -> float:
         """What the charged steps spend at the plan's delta."""
-        return self._plan.epsilon_after(self._charged) if self._charged else 0.0
+        return self._plan.epsilon_after(self.charged) if self.charged else 0.0
 
     def require_kept(self) -> None:
         """Raises PrivacyError if anything that is released moved other than by private steps."""
@@ -360,57 +356,20 @@ class PrivateTraining(Generic[Example]):
             return SecretStream(), SecretStream()
         return SecretStream(key=self._group.secret()), SecretStream()
 
-    def _lattice_of(self, distribution: str | None, max_examples: int) -> Lattice:
-        """Returns the grid of sums and noise, and begins sums whose error it allows for."""
-        sharded = self._safeguards.is_sharded
-        of_pass = max_examples * (self._group.size if sharded else 1)
-        at_once = max(SUMMED_IN_FLOAT32, of_pass)
-        self._sums = Sums(
-            self._clipper, at_once=at_once, records_of_pass=of_pass if sharded else None
-        )
+    def _lattice_of(self, distribution: str | None) -> Lattice:
+        """Returns the grid of sums and noise, which allows for what sums are wrong by."""
+        at_once = self._sum.at_once
         made = lattice.of_sums(
             clipping_norm=self._plan.clipping_norm,
             noise_multiplier=self._plan.noise_multiplier,
-            numbers=sum(value.numel() for value in self._safeguards.parameters.values())
-            + self._noisy_loss.numbers,
+            numbers=count(self._safeguards.parameters) + self._noisy_loss.numbers,
             distribution=distribution,
-            parts=1 if sharded else self._group.size,
+            parts=1 if self._safeguards.is_sharded else self._group.size,
             records_at_once=at_once,
             records=2 * self._plan.expected_records + at_once,
         )
         self._group.require_agreement({"the grid of sums and noise": made})
         return made
 
-    def _sum_clipped(self, drawn: Sequence[int]) -> tuple[list[float], int]:
-        """Leaves the clipped sum of this process's share in the clipper."""
-        self._sums.clear()
-        records = [self._records[index] for index in drawn]
-        require_examples(records)
-        sharded = self._safeguards.is_sharded
-        packed = share_of(records, self._records, self._pack, self._group, sharded=sharded)
-        self._meter.clipped(self._noisy_loss.together_with(self._clipper.clipping_norm))
-        with self._safeguards.around_passes() as losses:
-            return sum_clipped(self._sums, packed, losses, self._group, sharded=sharded)
-
-    def _add_noise_and_update(self) -> None:
-        """Adds noise once, sums over processes, divides by the public constant, and steps."""
-        parameters = self._safeguards.parameters
-        for name, parameter in parameters.items():
-            parameter.grad = noised(
-                self._sums.total(name),
-                parameter,
-                self._lattice,
-                self._noise,
-                self._group,
-                self._meter,
-                divisor=self._plan.expected_records,
-                sharded=self._safeguards.is_sharded,
-            )
-        try:
-            self._average.begin_step(self._charged)
-            with self._safeguards.around_update():
-                self.optimizer.step()
-        finally:
-            for parameter in parameters.values():
-                parameter.grad = None
-            self._sums.clear()
+    def _gradient(self, name: str, parameter: nn.Parameter) -> torch.Tensor:
+        return self._noise.gradient(self._sum.total(name), parameter)

@@ -75,10 +75,10 @@ def require_untouched(model: nn.Module, parameters: dict[str, nn.Parameter]) -> 
 
 
 class Ownership:
-    """The right of one optimizer, while it steps, to move some parameters."""
+    """The right of one optimizer, while it steps, to move some parameters; of none without one."""
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, parameters: dict[str, nn.Parameter]
+        self, optimizer: torch.optim.Optimizer | None, parameters: dict[str, nn.Parameter]
     ) -> None:
         """Takes the parameters until `release`; those of another private training are refused."""
         taken = [name for name, value in parameters.items() if value in _OWNERS]

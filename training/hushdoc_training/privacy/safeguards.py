@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import torch
 from torch import nn
@@ -29,13 +28,32 @@ from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy import claims, clipping, ownership, same_records, sharding, trial
 from hushdoc_training.privacy.example_losses import ExampleLosses, checked, watched
 from hushdoc_training.privacy.physical import require_examples
-from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.privacy.released_state import Released
 from hushdoc_training.private_view import COUNTS, PrivateView
 from hushdoc_training.randomness import dropout_seeds
 
 Example = TypeVar("Example")
+
+
+class SumPlan(Protocol):
+    """What the sums of one holder of records keep to; a `PrivacyPlan` is one."""
+
+    @property
+    def privacy_unit(self) -> str:
+        """What one record is."""
+
+    @property
+    def sampling_rate(self) -> float:
+        """Probability of each record to join a step."""
+
+    @property
+    def clipping_norm(self) -> float:
+        """Largest L2 norm of one record's gradient."""
+
+    @property
+    def steps(self) -> int:
+        """Number of the last step."""
 
 
 class Safeguards(Generic[Example]):
@@ -46,9 +64,9 @@ class Safeguards(Generic[Example]):
 
     def __init__(
         self,
-        plan: PrivacyPlan,
+        plan: SumPlan,
         model: nn.Module,
-        optimizer: torch.optim.Optimizer,
+        optimizer: torch.optim.Optimizer | None,
         group: Group,
         *,
         records: Sequence[Sequence[Example]],
@@ -56,7 +74,10 @@ class Safeguards(Generic[Example]):
         fingerprint: Callable[[Example], object] | None,
         has_secret_streams: bool,
     ) -> None:
-        """Checks what needs no computation, and takes the parameters until `end`."""
+        """Checks what needs no computation, and takes the parameters until `end`.
+
+        Without an optimizer none may step them here.
+        """
         require_examples(records)
         self._plan, self._model, self._optimizer, self._group = plan, model, optimizer, group
         self._records, self._losses = records, checked(losses)
@@ -65,7 +86,7 @@ class Safeguards(Generic[Example]):
         self._trainable = self.parameters = ownership.trainable(model)
         self.untrained: dict[str, nn.Parameter] = {}
         self.is_sharded = sharding.is_sharded(model)
-        ownership.require_same(optimizer, self._trainable)
+        self._require_own_optimizer()
         ownership.require_untouched(model, self._trainable)
         self._require_one_training()
         self._owner = ownership.Ownership(optimizer, self._trainable)
@@ -132,7 +153,7 @@ class Safeguards(Generic[Example]):
                 "start; a budget is not extended by what it showed."
             )
         ownership.require_untouched(self._model, self._trainable)
-        ownership.require_same(self._optimizer, self._trainable)
+        self._require_own_optimizer()
 
     @contextmanager
     def around_passes(self) -> Iterator[ExampleLosses[Example]]:
@@ -186,11 +207,20 @@ class Safeguards(Generic[Example]):
         self._digest = self._digest or same_records.of_records(self._records, self._fingerprint)
         return self._digest
 
+    @property
+    def trainable(self) -> Mapping[str, nn.Parameter]:
+        """What training may change, by name, what no loss reaches included."""
+        return self._trainable
+
+    def _require_own_optimizer(self) -> None:
+        if self._optimizer is not None:
+            ownership.require_same(self._optimizer, self._trainable)
+
     def _require_one_training(self) -> None:
         """Makes sure that all processes train the same thing, from the same weights."""
         self._group.require_agreement(
             {
-                "the plan": asdict(self._plan),
+                "the plan": self._plan,
                 "the model": [(name, value.shape) for name, value in self.parameters.items()],
                 "whether draws and noise are secret": self._has_secret_streams,
             }

@@ -1,4 +1,4 @@
-"""The sum of a step: clipped over all batches and processes, noised on a lattice, divided."""
+"""The sum of a step: clipped over all batches and processes, and rounded to whole steps."""
 
 from __future__ import annotations
 
@@ -6,20 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
-from torch import nn
 
-from hushdoc_training.metering import Meter
 from hushdoc_training.privacy import clipping, sharding
 from hushdoc_training.privacy.example_losses import ExampleLosses, by_record, weighted
 from hushdoc_training.privacy.physical import Packed
 from hushdoc_training.privacy.process_group import Group
-from hushdoc_training.randomness.lattice import Lattice
-from hushdoc_training.randomness.secret_stream import SecretStream, origin_of
 
 Example = TypeVar("Example")
-
-_BLOCK = 1 << 15
-"""Numbers that get noise at once on a CPU: their float64 copies stay in the cache of one core."""
 
 
 def share_of(
@@ -61,7 +54,7 @@ class Sums:
         if self._held and self._held + records > self._at_once:
             for name, total in self.clipper.sums.items():
                 if self._carried:
-                    self._in_float64[name] += total.to(_where_exact(total))
+                    self._in_float64[name] += total.to(where_exact(total))
                 else:
                     self._begin(name, total)
             self.clipper.clear()
@@ -73,7 +66,7 @@ class Sums:
         total = self.clipper.sums[name]
         if not self._carried:
             return total
-        return self._in_float64[name].add_(total.to(_where_exact(total)))
+        return self._in_float64[name].add_(total.to(where_exact(total)))
 
     def clear(self) -> None:
         """Sets all sums to zero."""
@@ -82,7 +75,7 @@ class Sums:
 
     def _begin(self, name: str, total: torch.Tensor) -> None:
         if name not in self._in_float64:
-            device = _where_exact(total)
+            device = where_exact(total)
             self._in_float64[name] = torch.empty(total.shape, dtype=torch.float64, device=device)
         self._in_float64[name].copy_(total)
 
@@ -117,57 +110,11 @@ def sum_clipped(
     return losses, nonfinite
 
 
-def noised(
-    total: torch.Tensor,
-    parameter: nn.Parameter,
-    lattice: Lattice,
-    noise: SecretStream,
-    group: Group,
-    meter: Meter,
-    *,
-    divisor: float,
-    sharded: bool,
-) -> torch.Tensor:
-    """Returns a parameter's gradient: the sum over processes on the lattice, noised, divided.
-
-    The clipped sum `total` is overwritten. Where it is `sharded`, it is summed already, and a shard
-    that each process has to itself. Otherwise each process rounds what it has, and the first adds
-    the noise; whole numbers add up to the same in any order.
-    """
-    # In all processes alike, also where the first one alone adds it.
-    meter.noised(
-        std=lattice.deviation,
-        sensitivity=lattice.reach,
-        origin=origin_of(noise),
-        distribution=lattice.distribution,
-    )
-    meter.divided(divisor)
-    total = total.to(_where_exact(total))
-    if not sharded and group.size == 1:
-        for part in total.view(-1).split(_BLOCK if total.device.type == "cpu" else total.numel()):
-            steps = _rounded(part, lattice).add_(_noise(lattice, noise, part))
-            part.copy_(steps.mul_(lattice.step / divisor))
-        return sharding.as_gradient(total, parameter)
-    steps = _rounded(total, lattice)
-    if sharded:
-        drawn = _noise(lattice, noise, steps)
-        steps += sharding.agreed(drawn, parameter)
-    else:
-        if group.is_first:
-            steps += _noise(lattice, noise, steps)
-        group.sum([steps])
-    return sharding.as_gradient(steps.mul_(lattice.step / divisor), parameter)
-
-
-def _rounded(total: torch.Tensor, lattice: Lattice) -> torch.Tensor:
+def rounded(total: torch.Tensor, step: float) -> torch.Tensor:
     """Returns a sum in whole steps; what a power of two is multiplied by stays exact."""
-    return total.to(torch.float64, copy=True).mul_(1 / lattice.step).round_()
+    return total.to(torch.float64, copy=True).mul_(1 / step).round_()
 
 
-def _noise(lattice: Lattice, stream: SecretStream, like: torch.Tensor) -> torch.Tensor:
-    return torch.from_numpy(lattice.noise(stream, tuple(like.shape))).to(like.device)
-
-
-def _where_exact(tensor: torch.Tensor) -> torch.device:
+def where_exact(tensor: torch.Tensor) -> torch.device:
     """Returns where float64 can be computed, which Apple's GPUs can't."""
     return torch.device("cpu") if tensor.device.type == "mps" else tensor.device
