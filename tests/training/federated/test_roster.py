@@ -9,27 +9,14 @@ from typing import Any
 
 import hushdoc_builders as build
 import pytest
+from hushdoc_federated import FIRST, SECOND, SERVER
+from hushdoc_federated import roster as made
 
 from hushdoc.errors import CertificateError, InputError, OutputExistsError, PrivacyError
 from hushdoc.serialization import strict_json
 from hushdoc.signing import dsse, keys
 from hushdoc_training.federated import roster as rosters
 from hushdoc_training.federated.roster import COORDINATOR, PAYLOAD_TYPE, Party, Roster
-
-SERVER, FIRST, SECOND = (build.known_key(number) for number in (1, 2, 3))
-
-
-def made(**change: Any) -> Roster:
-    parts = {
-        "run": "ab" * 16,
-        "plan": {"clients": 2},
-        "task": {"model": "tiny"},
-        "start": "sha256:" + "0" * 64,
-        "coordinator": Party.of(COORDINATOR, SERVER),
-        "clients": (Party.of("first", FIRST), Party.of("second", SECOND)),
-        **change,
-    }
-    return Roster(**parts)
 
 
 def test_a_roster_is_read_as_it_was_signed(tmp_path: Path) -> None:
