@@ -43,6 +43,7 @@ QUICK = ("clipping-is-off", "the-cap-is-not-held")
 
 TABLE = ("--steps", "3", "--expected-records", "30")
 SGD = ("--momentum", "0.9", "--learning-rate", "1")
+SMALL = ("--learning-rate", "0.001")
 COMMANDS = {
     "forms": ("kie",),
     "forms by windows": ("kie", "--privacy-unit", "sequence"),
@@ -50,6 +51,9 @@ COMMANDS = {
     "forms by public words": ("kie", "--scaling", "public"),
     "forms, automatic and averaged": ("kie", "--clipping", "automatic", "--averaging", "ema"),
     "forms by low ranks": ("kie", "--trained", "lora:2"),
+    "forms by low ranks and public words": ("kie", "--trained", "lora:2", "--scaling", "public"),
+    "forms by corrected moments": ("kie", "--optimizer", "adam-corrected", *SMALL),
+    "forms by public moments": ("kie", "--optimizer", "adam-public", *SMALL),
     "forms by the top layer": ("kie", "--trained", "top:1"),
     "forms by momentum": ("kie", "--optimizer", "sgd", *SGD),
     "clauses": ("clauses", "--mode", "dp-sgd", *TABLE),

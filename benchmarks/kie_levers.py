@@ -36,7 +36,7 @@ from hushdoc import metrics
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training import invented
 from hushdoc_training.data import dataset
-from hushdoc_training.models import whitening
+from hushdoc_training.models import adapters, whitening
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -282,7 +282,7 @@ def trained(corpus: Corpus, lever: Lever, scale: Scale, count: int) -> float:
         expected_records=max(1, round(count * rate)),
     )
     head = Head(corpus.layer)
-    with whitening.merging(head):
+    with adapters.merging(head):
         if lever.whitened:
             whitening.adapt(head, corpus.white)
         take_steps(head, corpus.words, plan, lever)

@@ -8,10 +8,12 @@ import hushdoc_tiny_models as tiny_models
 import numpy as np
 import onnx
 import pytest
+import torch
 
 from hushdoc.artifact import onnx_scan
 from hushdoc.runtime.session import Session
 from hushdoc_export import graph, quantize
+from hushdoc_training.models import adapters, whitening
 
 NOTES = {"hushdoc.certificate_id": "ab" * 16}
 
@@ -73,6 +75,22 @@ def test_bytes_hold_the_weights_and_the_tables(proto: Any, per_channel: bool) ->
     expected, found = answers(proto), answers(made)
     assert np.abs(found - expected).max() < 0.2 * np.ptp(expected)
     assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.98
+    assert not np.array_equal(found, expected)
+
+
+def test_a_layer_that_was_whitened_in_training_is_rounded_as_any_other() -> None:
+    """Its weights grow along directions in which inputs vary little, and become bytes with them."""
+    model = tiny_models.model("layoutlm")
+    before = model.inner.classifier.weight.detach().clone()
+    scales = torch.logspace(0, -2, before.shape[1])
+    with adapters.merging(model):
+        whitening.adapt(model.inner, torch.randn(500, before.shape[1]) * scales)
+        torch.nn.init.normal_(model.inner.classifier.change.weight)
+    moved = (model.inner.classifier.weight.detach() - before).abs().mean(0)
+    assert float(moved[-1] / moved[0]) > 20
+    whole = quantize.optimized(tiny_models.traceable(model).traced(), "basic")
+    expected, found = answers(whole), answers(quantize.int8(whole, per_channel=True))
+    assert np.abs(found - expected).max() < 0.2 * np.ptp(expected)
     assert not np.array_equal(found, expected)
 
 

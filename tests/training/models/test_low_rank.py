@@ -11,7 +11,7 @@ from torch import nn
 from transformers import LayoutLMv3Config, LayoutLMv3ForTokenClassification
 
 from hushdoc.errors import InputError
-from hushdoc_training.models import low_rank
+from hushdoc_training.models import adapters, low_rank
 from hushdoc_training.models.low_rank import LowRank
 
 
@@ -52,7 +52,7 @@ def test_gradients_are_those_of_the_papers_formula() -> None:
 def test_a_merged_model_answers_as_the_one_with_factors() -> None:
     model, inputs = network().double(), torch.randn(3, 7, 6).double()
     whole = copy.deepcopy(model)
-    with low_rank.merging(model):
+    with adapters.merging(model):
         for layer in adapted(model, 2):
             nn.init.normal_(layer.up.weight)
         answers = model(inputs)
@@ -71,7 +71,7 @@ def test_a_merged_model_answers_as_the_one_with_factors() -> None:
 def test_a_model_is_merged_where_training_fails_too() -> None:
     model = network()
     adapted(model, 1)
-    with pytest.raises(KeyboardInterrupt), low_rank.merging(model):
+    with pytest.raises(KeyboardInterrupt), adapters.merging(model):
         raise KeyboardInterrupt
     assert not any(isinstance(layer, LowRank) for layer in model.modules())
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from hushdoc_training.models import whitening
+from hushdoc_training.models import adapters, whitening
 from hushdoc_training.models.whitening import DIRECTIONS, Whitened
 
 
@@ -67,7 +67,7 @@ def test_the_block_leaves_no_trace() -> None:
     model = nn.Sequential()
     model.add_module("classifier", nn.Linear(12, 3))
     names = list(model.state_dict())
-    with whitening.merging(model):
+    with adapters.merging(model):
         whitening.adapt(model, public_inputs(100, 12))
         assert isinstance(model.classifier, Whitened)
     assert list(model.state_dict()) == names

@@ -222,9 +222,10 @@ def add_training(parser: CommandParser) -> None:
     )
     group.add_argument(
         "--optimizer",
-        choices=("adam", "sgd"),
-        help="with privacy: what steps by noised gradients; sgd needs a --learning-rate of its own "
-        "(default: the recipe's)",
+        choices=("adam", "adam-corrected", "adam-public", "sgd"),
+        help="with privacy: what steps by noised gradients; adam-corrected takes the noise's part "
+        "off the second moments, adam-public measures these on invented documents; all but adam "
+        "need a --learning-rate of their own (default: the recipe's)",
     )
     add_recipe_number(group, "--momentum", "M", float, "share of the last step in the next, of sgd")
     group.add_argument(

@@ -8,23 +8,22 @@ B A is added to W, and nothing of this is left in the model.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from typing import Any
 
 import torch
 from torch import nn
 
 from hushdoc.errors import InputError
+from hushdoc_training.models.adapters import Adapter
 
 
-class LowRank(nn.Module):
+class LowRank(Adapter):
     """A linear layer whose own weights stay, with two trained factors beside it."""
 
     def __init__(self, layer: nn.Linear, rank: int) -> None:
         """Freezes the layer and puts factors beside it that add nothing yet."""
-        super().__init__()
-        self.layer = layer.requires_grad_(False)
+        super().__init__(layer)
         place: dict[str, Any] = {"device": layer.weight.device, "dtype": layer.weight.dtype}
         self.down = nn.Linear(layer.in_features, rank, bias=False, **place)
         self.up = nn.Linear(rank, layer.out_features, bias=False, **place)
@@ -62,15 +61,3 @@ def adapt(part: nn.Module, rank: int, *, omitted: Collection[nn.Parameter] = ())
         )
     for parent, name, layer in found:
         setattr(parent, name, LowRank(layer, rank))
-
-
-@contextmanager
-def merging(model: nn.Module) -> Iterator[None]:
-    """Merges a model's factors into the layers that they stand beside when the block ends."""
-    try:
-        yield
-    finally:
-        for parent in list(model.modules()):
-            for name, child in parent.named_children():
-                if isinstance(child, LowRank):
-                    setattr(parent, name, child.merged())

@@ -14,12 +14,12 @@ added to W and c - A S m to b, and nothing of this is left in the model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import nn
+
+from hushdoc_training.models.adapters import Adapter
 
 DIRECTIONS = 128
 """Most directions that are learned in."""
@@ -28,7 +28,7 @@ _LEAST = 1e-6
 """Share of the largest variance below which a direction is left out: its spread is rounding."""
 
 
-class Whitened(nn.Module):
+class Whitened(Adapter):
     """A linear layer whose own weights stay, with a trained one beside it that reads z."""
 
     mean: torch.Tensor
@@ -41,8 +41,7 @@ class Whitened(nn.Module):
             layer: Any.
             inputs: Of public examples, shape [tokens, in]; at least two that differ.
         """
-        super().__init__()
-        self.layer = layer.requires_grad_(False)
+        super().__init__(layer)
         mean, directions = whitening(inputs.to(layer.weight))
         self.register_buffer("mean", mean)
         self.register_buffer("directions", directions)
@@ -99,15 +98,3 @@ def adapt(model: nn.Module, inputs: torch.Tensor) -> None:
     """Puts a change beside the output layer, whose inputs of public examples are [tokens, in]."""
     parent, name, layer = output_layer(model)
     setattr(parent, name, Whitened(layer, inputs))
-
-
-@contextmanager
-def merging(model: nn.Module) -> Iterator[None]:
-    """Merges a model's change into the layer that it stands beside when the block ends."""
-    try:
-        yield
-    finally:
-        for parent in list(model.modules()):
-            for name, child in parent.named_children():
-                if isinstance(child, Whitened):
-                    setattr(parent, name, child.merged())

@@ -120,6 +120,11 @@ class PrivacyPlan:
         return self.expected_records / self.sampling_rate
 
     @property
+    def noise_deviation(self) -> float:
+        """Standard deviation of the noise in each number of a step's gradient, as it is divided."""
+        return self.noise_multiplier * self.clipping_norm / self.expected_records
+
+    @property
     def step(self) -> Mechanism:
         """One step, in the certificate's words."""
         return PoissonSampled(

@@ -113,7 +113,7 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
     renewed = _frozen(runs, forms.few, below, noise=OTHER_NOISE)
     divided = claim.number("clipping_norm") / claim.divisor
     made += _of_noise(claim, divided, without, renewed)
-    made += _of_scale(drawn, without)
+    made += _of_preparation(drawn, without)
     made += _of_coin_below(claim, divided, _norm(drawn, without))
     if claim.sampling_rate < 1:
         above = forms.key(said, drawn=False)
@@ -209,12 +209,14 @@ def _of_noise(claim: Claimed, divided: float, one: Seen, other: Seen) -> list[Fi
     return made
 
 
-def _of_scale(one: Seen, other: Seen) -> list[Finding]:
-    """Compares what inputs are scaled by on documents with the canary and without."""
-    if not (one.scales or other.scales):
-        return []
-    what = "what inputs are scaled by is the same whatever the documents"
-    return [findings.true(what, one.scales == other.scales)]
+def _of_preparation(one: Seen, other: Seen) -> list[Finding]:
+    """Compares what is there before a step on documents with the canary and without."""
+    whatever = "is the same whatever the documents"
+    made = [findings.true(f"what an optimizer begins with {whatever}", one.begun == other.begun)]
+    if one.scales or other.scales:
+        scaled = one.scales == other.scales
+        made.append(findings.true(f"what inputs are scaled by {whatever}", scaled))
+    return made
 
 
 def _of_coin_below(claim: Claimed, divided: float, part: float) -> list[Finding]:

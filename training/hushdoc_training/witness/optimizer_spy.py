@@ -39,6 +39,7 @@ class Seen:
         between: Steps before which somebody else had moved a parameter.
         weights: Digests of the parameters as the last step left them.
         scales: Digests of what whitened layers scale their inputs by.
+        begun: What it held before its first step: numbers, and digests of tensors.
         merged: Tensors of a released file that are those of the start and a product of two
             neighbouring parameters, by name, and the rank of that product.
     """
@@ -49,6 +50,7 @@ class Seen:
     between: list[int] = field(default_factory=list)
     weights: list[str] = field(default_factory=list)
     scales: list[str] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
     merged: dict[str, int] = field(default_factory=dict)
 
 
@@ -110,7 +112,7 @@ class OptimizerSpy:
             if known is optimizer:
                 return self._seen[number]
         self._optimizers.append(optimizer)
-        self._seen.append(Seen())
+        self._seen.append(Seen(begun=_held(optimizer)))
         return self._seen[-1]
 
     def _before(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
@@ -224,6 +226,21 @@ def _are_boxes(value: Any) -> bool:
         and value.shape[-1] == 4
         and not value.is_floating_point()
     )
+
+
+def _held(optimizer: torch.optim.Optimizer) -> list[str]:
+    """Returns what an optimizer holds besides its parameters."""
+    states = [optimizer.state[one] for one in _parameters(optimizer) if one in optimizer.state]
+    tensors = [value for state in states for value in state.values()]
+    return [
+        *(digest(one) for one in tensors if isinstance(one, torch.Tensor)),
+        *(
+            f"{name}: {value}"
+            for group in optimizer.param_groups
+            for name, value in group.items()
+            if name != "params"
+        ),
+    ]
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:

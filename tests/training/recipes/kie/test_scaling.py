@@ -78,6 +78,19 @@ def test_the_change_is_merged_and_the_claim_names_the_public_words(
     assert torch.equal(loaded["inner.classifier.weight"], after["inner.classifier.weight"])
 
 
+def test_factors_of_low_rank_are_merged_beside_a_whitened_layer(
+    start: Start, tmp_path: Path
+) -> None:
+    before = {name: value.clone() for name, value in start.model.state_dict().items()}
+    settings = PrivateSettings(trained="lora:2", scaling="public", learning_rate=0.1)
+    train_private(start, forms(3), PLAN, settings, out=tmp_path / "run", name="forms", quiet=True)
+    after = start.model.state_dict()
+    assert after.keys() == before.keys()
+    moved = {name for name, value in after.items() if not torch.equal(value, before[name])}
+    layers = {name for name in before if ".encoder.layer." in name and before[name].dim() == 2}
+    assert moved == layers | {"inner.classifier.weight", "inner.classifier.bias"}
+
+
 def test_models_that_read_images_are_scaled_with_them(
     publish: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -14,9 +14,10 @@ from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.models.trained import Trained
 from hushdoc_training.privacy import ownership
 from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.noisy_adam import NoisyAdam
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
-from hushdoc_training.recipes.kie import public_inputs
+from hushdoc_training.recipes.kie import public_inputs, public_moments
 from hushdoc_training.recipes.kie.examples import (
     Example,
     examples_of,
@@ -51,7 +52,7 @@ def private_training(
     """Returns private training, with all that is not to be trained frozen.
 
     The clipper is tried on invented windows, so that no document is read before a step is charged.
-    Factors of low rank join the model, and the caller merges them (`low_rank.merging`).
+    Factors of low rank join the model, and the caller merges them (`adapters.merging`).
     """
     if plan.privacy_unit not in UNITS:
         raise ValueError(
@@ -70,13 +71,13 @@ def private_training(
     if settings.scaling == "public":
         whitening.adapt(model.inner, public_inputs.of_invented(start))
     model.to(device)
+    optimizer = _optimizer(start, settings, plan)
     _set_dropout(model, settings.dropout)
-    parameters = ownership.trainable(model).values()
     windows = records_of(documents, encoder, start.labels, unit=plan.privacy_unit)
     return PrivateTraining(
         plan,
         model,
-        _optimizer(parameters, settings),
+        optimizer,
         records=windows.each(examples_of),
         losses=partial(losses_of, model, encoder, device=device),
         backend=settings.backend,
@@ -104,13 +105,15 @@ def unreached(start: Start) -> list[str]:
     return layout.unreached(model, image=start.preprocessing.image)
 
 
-def _optimizer(
-    parameters: Iterable[torch.nn.Parameter], settings: PrivateSettings
-) -> torch.optim.Optimizer:
-    """Returns what steps by noised gradients, so that its momentum spends nothing further."""
+def _optimizer(start: Start, settings: PrivateSettings, plan: PrivacyPlan) -> torch.optim.Optimizer:
+    """Returns what steps by noised gradients, so that its moments spend nothing further."""
+    parameters, rate = ownership.trainable(start.model).values(), settings.learning_rate
     if settings.optimizer == "sgd":
-        return torch.optim.SGD(parameters, lr=settings.learning_rate, momentum=settings.momentum)
-    return torch.optim.Adam(parameters, lr=settings.learning_rate)
+        return torch.optim.SGD(parameters, lr=rate, momentum=settings.momentum)
+    if settings.optimizer == "adam":
+        return torch.optim.Adam(parameters, lr=rate)
+    public = public_moments.of_invented(start) if settings.optimizer == "adam-public" else None
+    return NoisyAdam(parameters, lr=rate, deviation=plan.noise_deviation, public=public)
 
 
 def _example_tokens(start: Start) -> int:

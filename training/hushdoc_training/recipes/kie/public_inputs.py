@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 
@@ -33,9 +34,16 @@ DATA = PublicData(
 
 def of_invented(start: Start) -> torch.Tensor:
     """Returns the inputs of the output layer for words of invented documents, [words, in]."""
+    with invented(start) as documents:
+        return of_documents(start, documents)
+
+
+@contextmanager
+def invented(start: Start) -> Iterator[Sequence[LabelledDocument]]:
+    """Yields the invented documents that private training is prepared by, for a start."""
     source = Source(location=SOURCE, documents=NUM_DOCUMENTS)
     with opened(source, images=start.preprocessing.image is not None) as documents:
-        return of_documents(start, documents)
+        yield documents
 
 
 def of_documents(start: Start, documents: Iterable[LabelledDocument]) -> torch.Tensor:

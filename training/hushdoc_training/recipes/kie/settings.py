@@ -9,8 +9,9 @@ from typing import Any
 from hushdoc import arguments
 from hushdoc_training.models.trained import Trained
 
-OPTIMIZERS = ("adam", "sgd")
-"""What private training steps by: DP-Adam, or DP-SGD, with momentum or without."""
+OPTIMIZERS = ("adam", "adam-corrected", "adam-public", "sgd")
+"""What private training steps by: DP-Adam; the same with second moments that are corrected for the
+noise, or measured on invented documents (`noisy_adam`); or DP-SGD, with momentum or without."""
 
 SCALINGS = ("none", "public")
 """Whether the output layer learns in directions that words of invented documents vary in alike."""

@@ -22,12 +22,12 @@ from hushdoc.runtime.images import pixels_of_page
 from hushdoc.system import atomic_files
 from hushdoc_training import checkpoint, duplicates
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.models import low_rank, whitening
+from hushdoc_training.models import adapters
 from hushdoc_training.privacy import trial
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.private_view import COUNTS, HELD_OUT, TESTED, PrivateView
-from hushdoc_training.recipes.kie import audits, epochs, public_inputs
+from hushdoc_training.recipes.kie import audits, epochs, public_inputs, public_moments
 from hushdoc_training.recipes.kie.audits import Audited
 from hushdoc_training.recipes.kie.epochs import shuffled_windows, with_token_noise
 from hushdoc_training.recipes.kie.identity import documents_digest, identity, images_digest
@@ -156,7 +156,7 @@ def train_private(
     claimed_settings = {**described(start), **settings.claimed()}
     declared = Declared(
         name=name,
-        public_data=(*history(start), *public_data, *_scaled_by(settings)),
+        public_data=(*history(start), *public_data, *_prepared_by(settings)),
         training=claimed_settings,
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=start.labels.taken_from_documents,
@@ -199,8 +199,7 @@ def train_private(
     read = known_labels(documents, start.labels, warned=view.shown)
     # What refuses to train does so before the folder is taken and steps are reserved.
     with (
-        whitening.merging(start.model),
-        low_rank.merging(start.model),
+        adapters.merging(start.model),
         private_training(
             start,
             without_copies(read, told=view.shown) if grouped else read,
@@ -283,8 +282,10 @@ def _scoring(name: str, scored: Sequence[str]) -> tuple[DataAccess, ...]:
     )
 
 
-def _scaled_by(settings: PrivateSettings) -> tuple[PublicData, ...]:
-    return (public_inputs.DATA,) if settings.scaling == "public" else ()
+def _prepared_by(settings: PrivateSettings) -> tuple[PublicData, ...]:
+    """Returns the public data that settings measure something on before the first step."""
+    inputs = (public_inputs.DATA,) if settings.scaling == "public" else ()
+    return (*inputs, public_moments.DATA) if settings.optimizer == "adam-public" else inputs
 
 
 def history(start: Start) -> tuple[PublicData, ...]:
