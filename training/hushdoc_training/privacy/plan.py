@@ -54,7 +54,7 @@ class PrivacyPlan:
         """Refuses a plan that would not keep its epsilon."""
         arguments.choice(self.privacy_unit, tuple(UNIT_DEFINITIONS), what="privacy_unit")
         arguments.choice(self.accountant, tuple(ACCOUNTANTS), what="accountant")
-        _require_positive(
+        require_positive(
             epsilon=self.epsilon,
             delta=self.delta,
             sampling_rate=self.sampling_rate,
@@ -158,19 +158,21 @@ class PrivacyPlan:
         }
         for name, (executed, planned) in pairs.items():
             if not math.isclose(executed, planned, rel_tol=DIFFERENCE):
-                raise _not_as_planned(name, f"{executed:.12g}", f"{planned:.12g}")
+                raise not_as_planned(name, f"{executed:.12g}", f"{planned:.12g}")
         if receipt.privacy_unit not in (None, self.privacy_unit):
-            raise _not_as_planned("privacy unit", receipt.privacy_unit, self.privacy_unit)
+            raise not_as_planned("privacy unit", receipt.privacy_unit, self.privacy_unit)
 
 
-def _require_positive(**numbers: float) -> None:
+def require_positive(**numbers: float) -> None:
+    """Raises ValueError unless these are finite numbers above 0."""
     for name, value in numbers.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not (is_number and math.isfinite(value) and value > 0):
             raise ValueError(f"{name} is {value!r}; expected a finite number above 0.")
 
 
-def _not_as_planned(name: str, executed: object, planned: object) -> PrivacyError:
+def not_as_planned(name: str, executed: object, planned: object) -> PrivacyError:
+    """Returns the error for a value that was executed otherwise than planned."""
     return PrivacyError(
         f"The {name} that was executed is {executed}, the plan has {planned}. A claim is made of "
         "what ran: train by the plan, or plan what shall run.",

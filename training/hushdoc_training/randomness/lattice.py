@@ -107,10 +107,6 @@ def of_sums(
 ) -> Lattice:
     """Returns the grid for clipped sums of float32 gradients.
 
-    Adding the k-th record in float32 is wrong by at most 2**-24 times the norm of the sum, at
-    most k C. So n records at a time, D in all, and two sums that are compared: n D 2**-24 C. What
-    norms, factors and products of one record are wrong by has 2**-12 C: allowed for, not proven.
-
     Args:
         clipping_norm: Largest L2 norm of a unit's gradient.
         noise_multiplier: Standard deviation of the noise / sensitivity.
@@ -128,10 +124,22 @@ def of_sums(
     share = max(
         min(1 / spread, noise_multiplier) * _SHARES[distribution], noise_multiplier / _FINEST
     )
-    step = _power_of_two(clipping_norm * share)
-    error = _ROUNDOFF * records_at_once * records + _CLIPPING_ERROR
+    step = power_of_two(clipping_norm * share)
+    error = error_of_sums(records_at_once, records)
     sensitivity = clipping_norm * (1 + error) / step + spread
     return _lattice(step, sensitivity, noise_multiplier, distribution)
+
+
+def error_of_sums(
+    records_at_once: int = SUMMED_IN_FLOAT32, records: int = 2 * SUMMED_IN_FLOAT32
+) -> float:
+    """Returns how far apart clipped sums of neighbours may be beyond C, in units of C.
+
+    Adding the k-th record in float32 is wrong by at most 2**-24 times the norm of the sum, at
+    most k C. So n records at a time, D in all, and two sums that are compared: n D 2**-24 C. What
+    norms, factors and products of one record are wrong by has 2**-12 C: allowed for, not proven.
+    """
+    return _ROUNDOFF * records_at_once * records + _CLIPPING_ERROR
 
 
 def of_truncated(*, norm: float, noise_multiplier: float) -> Lattice:
@@ -139,7 +147,7 @@ def of_truncated(*, norm: float, noise_multiplier: float) -> Lattice:
 
     Noise on it is discrete.
     """
-    step = _power_of_two(norm * min(1.0, noise_multiplier or 1.0) / _TRUNCATED)
+    step = power_of_two(norm * min(1.0, noise_multiplier or 1.0) / _TRUNCATED)
     return _lattice(step, norm / step, noise_multiplier, DISCRETE_GAUSSIAN)
 
 
@@ -164,6 +172,6 @@ def _lattice(
     return Lattice(step=step, sensitivity=sensitivity, width=width, distribution=distribution)
 
 
-def _power_of_two(most: float) -> float:
+def power_of_two(most: float) -> float:
     """Returns the largest power of two that is not above a number."""
     return 2.0 ** math.floor(math.log2(most))
