@@ -48,7 +48,7 @@ def test_coins_that_do_not_follow_the_operating_system_are_seen(
     start: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "hushdoc_training.privacy.summation.poisson_sample", lambda count, rate, stream: [0, 2]
+        "hushdoc_training.privacy.draws.poisson_sample", lambda count, rate, stream: [0, 2]
     )
     found = witness(hushdoc_witnessed.kie(start, "--steps", "1"))
     assert "a coin at most 0.0003 below the sampling rate" in differing(found)

@@ -24,7 +24,6 @@ from typing import Generic, Protocol, TypeVar
 import torch
 from torch import nn
 
-from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy import claims, clipping, ownership, same_records, sharding, trial
 from hushdoc_training.privacy.example_losses import ExampleLosses, checked, watched
 from hushdoc_training.privacy.physical import require_examples
@@ -136,22 +135,12 @@ class Safeguards(Generic[Example]):
         self._released.begin(self.parameters)
         return clipper
 
-    def resumed(self, charged: int, *, least: int) -> None:
+    def resumed(self) -> None:
         """Takes the model as it is now, after a state was restored, as the start."""
-        if not least <= charged <= self._plan.steps:
-            raise PrivacyError(
-                f"{charged} steps were reported as charged; expected {least} to "
-                f"{self._plan.steps}. Resume with the number that the ledger or the log holds."
-            )
         self._released.begin()
 
-    def before_step(self, number: int) -> None:
-        """Refuses a step that is not in the plan, or of parameters that others have touched."""
-        if number > self._plan.steps:
-            raise PrivacyError(
-                f"All {self._plan.steps} steps of the plan are taken. Plan more steps from the "
-                "start; a budget is not extended by what it showed."
-            )
+    def before_step(self) -> None:
+        """Refuses a step of parameters that others have touched."""
         ownership.require_untouched(self._model, self._trainable)
         self._require_own_optimizer()
 

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from hushdoc.errors import PrivacyError
 from hushdoc_training.metering import Meter
 from hushdoc_training.privacy import clipping
+from hushdoc_training.privacy.draws import Draws
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.noisy_loss import NoisyLoss
 from hushdoc_training.privacy.physical import pack, require_examples
@@ -27,7 +27,7 @@ from hushdoc_training.privacy.safeguards import Safeguards, SumPlan
 from hushdoc_training.privacy.summing import Sums, rounded, share_of, sum_clipped
 from hushdoc_training.randomness.integer_noise import Integers
 from hushdoc_training.randomness.lattice import SUMMED_IN_FLOAT32
-from hushdoc_training.randomness.sampling import Uniforms, poisson_sample
+from hushdoc_training.randomness.sampling import Uniforms
 from hushdoc_training.randomness.secret_stream import origin_of
 
 Example = TypeVar("Example")
@@ -61,7 +61,6 @@ class PrivateSum(Generic[Example]):
     Attributes:
         safeguards: What is checked before, around and after each sum.
         clipper: What clips, as it was tested.
-        charged: The last step that was charged, finished or not.
         at_once: Most records that are added up in float32.
     """
 
@@ -125,10 +124,8 @@ class PrivateSum(Generic[Example]):
                 f"{multiplicity}; expected one of {', '.join(BACKENDS)} and numbers from 1."
             )
         require_unit(records, plan.privacy_unit)
-        self._plan, self._records, self._coins = plan, records, coins
-        self._meter, self._charge, self._group = meter, charge, group
+        self._records, self._meter, self._group = records, meter, group
         self._noisy_loss = noisy_loss
-        self.charged = 0
         self._pack = partial(
             pack,
             max_examples=max_examples,
@@ -148,6 +145,15 @@ class PrivateSum(Generic[Example]):
             losses=losses,
             fingerprint=fingerprint,
             has_secret_streams=secret_noise and origin_of(coins).secret,
+        )
+        self._draws = Draws(
+            num_records=len(records),
+            rate=plan.sampling_rate,
+            steps=plan.steps,
+            coins=coins,
+            meter=meter,
+            charge=charge,
+            group=group,
         )
         norm = plan.clipping_norm if noisy_loss is None else noisy_loss.of_gradient
         try:
@@ -169,14 +175,19 @@ class PrivateSum(Generic[Example]):
             self.clipper, at_once=self.at_once, records_of_pass=of_pass if sharded else None
         )
 
+    @property
+    def charged(self) -> int:
+        """The last step that was charged, finished or not."""
+        return self._draws.charged
+
     def close(self) -> None:
         """Gives the model back; a second time does nothing."""
         self.safeguards.end()
 
     def resume(self, charged: int) -> None:
         """Goes on after a step that was charged; a PrivacyError for fewer than were charged."""
-        self.safeguards.resumed(charged, least=self.charged)
-        self.charged = charged
+        self._draws.resume(charged)
+        self.safeguards.resumed()
 
     def take(self, number: int) -> Drawn:
         """Charges step `number`, draws its records and leaves their clipped sum in `total`.
@@ -185,20 +196,8 @@ class PrivateSum(Generic[Example]):
             PrivacyError: The step was charged before or is not in the plan, or somebody else
                 touched parameters or gradients.
         """
-        if number <= self.charged:
-            raise PrivacyError(
-                f"Step {number} was asked for, and step {self.charged} is charged. A step is "
-                "charged once, in order, and never drawn again.",
-                code="NOT_RESERVED",
-            )
-        self.safeguards.before_step(number)
-        if self._charge is not None:
-            charge = self._charge
-            self._group.first_does(lambda: charge(number))
-        self.charged = number
-        rate = self._plan.sampling_rate
-        self._meter.drawn(rate, origin_of(self._coins))
-        drawn = poisson_sample(len(self._records), rate, self._coins)
+        self.safeguards.before_step()
+        drawn = self._draws.take(number)
         losses, nonfinite = self._sum_clipped(drawn)
         return Drawn(count=len(drawn), losses=tuple(losses), nonfinite=nonfinite)
 
