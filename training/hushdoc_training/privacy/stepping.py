@@ -130,7 +130,7 @@ class Stepping:
         rows = dict(zip(self._parameters, parts(self._parameters, total), strict=True))
 
         def gradient(name: str, parameter: nn.Parameter) -> torch.Tensor:
-            steps = torch.from_numpy(rows[name]).to(torch.float64)
+            steps = torch.tensor(rows[name], dtype=torch.float64)
             return steps.mul_(worth).reshape(parameter.shape).to(parameter)
 
         self.step(number, gradient)

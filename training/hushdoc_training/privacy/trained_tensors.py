@@ -48,7 +48,7 @@ def load(tensors: Mapping[str, torch.Tensor], weights: Weights) -> None:
             "number for each that is trained. Freeze the same parameters at every party."
         )
     for tensor, part in zip(tensors.values(), parts(tensors, weights), strict=True):
-        tensor.copy_(torch.from_numpy(part).reshape(tensor.shape))
+        tensor.copy_(torch.tensor(part).reshape(tensor.shape))
 
 
 def parts(

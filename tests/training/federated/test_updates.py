@@ -1,0 +1,289 @@
+"""What clients compute: central sums to the bit, providers bounded, nothing else in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from private_simulator import (
+    CLIP,
+    DIVISOR,
+    Scripted,
+    by_hand,
+    example_records,
+    make_plan,
+    small_model,
+    squares,
+    training,
+)
+from torch import nn
+
+from hushdoc.errors import PrivacyError
+from hushdoc_training.federated import updates
+from hushdoc_training.federated.server_steps import MeanUpdate, ServerAdam, WeightedMean
+from hushdoc_training.federated.updates import (
+    ClientPlan,
+    FeAm,
+    FedAvg,
+    FedAvgDp,
+    LocalTraining,
+    ProviderUpdates,
+)
+from hushdoc_training.privacy.records import Records
+from hushdoc_training.privacy.trained_tensors import count, load, trained_tensors, weights_of
+
+STEP = 2.0**-24
+ROUNDS = [[0, 2, 8], [], [1, 5]]
+
+
+def weights(model: nn.Module) -> updates.Weights:
+    return weights_of(trained_tensors(model))
+
+
+def client_plan(**changed: Any) -> ClientPlan:
+    settings: dict[str, Any] = {
+        "privacy_unit": "document",
+        "sampling_rate": 0.5,
+        "clipping_norm": CLIP,
+        "steps": 3,
+        "lattice_step": STEP,
+    }
+    return ClientPlan(**{**settings, **changed})
+
+
+@contextmanager
+def client(
+    kind: type[Any], model: nn.Module, draws: Sequence[Sequence[int]], **settings: Any
+) -> Iterator[Any]:
+    """Yields a client that draws what the test says."""
+    defaults: dict[str, Any] = {
+        "plan": client_plan(),
+        "records": Records(example_records(), unit="document"),
+        "losses": squares(model),
+    }
+    if kind is ProviderUpdates:
+        defaults["local"] = LocalTraining(learning_rate=0.05, batch_size=2)
+    settings = {**defaults, **settings}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kind, "_coins", lambda _: Scripted(draws))
+        made = kind(settings.pop("plan"), model, **settings)
+    yield made
+    if kind is FeAm:
+        made.close()
+
+
+def test_one_client_and_a_server_are_central_training_to_the_bit() -> None:
+    central = small_model()
+    adam = torch.optim.Adam(central.parameters(), lr=0.01)
+    with training(central, draws=ROUNDS, plan=make_plan(steps=3), optimizer=adam) as made:
+        step = made._lattice.step
+        list(made)
+    model = small_model()
+    now = weights(model)
+    server = ServerAdam(len(now), lattice_step=step, divisor=DIVISOR, learning_rate=lambda _: 0.01)
+    with client(FeAm, model, ROUNDS, plan=client_plan(lattice_step=step)) as feam:
+        for number in (1, 2, 3):
+            now = server.apply(now, feam.compute(now, number), number)
+    assert np.array_equal(now, weights(central))
+    assert not np.array_equal(now, weights(small_model()))
+
+
+def test_sums_of_several_clients_add_up_to_that_of_one() -> None:
+    records = example_records()
+    total = np.zeros(count(trained_tensors(small_model())), dtype=np.int64)
+    for held, drawn in (((0, 1, 2, 3), [0, 2]), ((4, 5, 6, 7, 8), [4])):
+        own = Records([records[index] for index in held], unit="document")
+        with client(FeAm, model := small_model(), [drawn], records=own) as one:
+            total += one.compute(weights(model), 1)
+    expected = by_hand([0, 2, 8], records).numpy()
+    assert np.abs(total * STEP - expected).max() < 1e-6
+
+
+@pytest.mark.parametrize("kind", [FeAm, ProviderUpdates])
+def test_a_round_is_charged_before_its_coins_and_never_twice(kind: type[Any]) -> None:
+    events: list[object] = []
+
+    class Coins(Scripted):
+        def uniforms(self, number: int) -> Any:
+            events.append("coins")
+            return super().uniforms(number)
+
+    def full(number: int) -> None:
+        if number == 3:
+            raise OSError(28, "No space left on device")
+        events.append(number)
+
+    model = small_model()
+    with client(kind, model, [], charge=full) as made:
+        draws = made._sum._draws if kind is FeAm else made._draws
+        draws.coins = Coins([[0], [0]])
+        made.compute(weights(model), 2)
+        assert events == [2, "coins"]
+        for again in (1, 2):
+            with pytest.raises(PrivacyError, match="never drawn again"):
+                made.compute(weights(model), again)
+        with pytest.raises(OSError, match="No space"):
+            made.compute(weights(model), 3)
+        made.resume(3)
+        with pytest.raises(PrivacyError, match="All 3 steps"):
+            made.compute(weights(model), 4)
+        assert events == [2, "coins"]
+
+
+@pytest.mark.parametrize("kind", [FeAm, ProviderUpdates])
+def test_a_record_moves_a_row_by_the_norm_at_most_and_nobody_by_nothing(kind: type[Any]) -> None:
+    drawn = [[0, 3, 8], [0, 3], []]
+    for records in (example_records(), [[one * torch.nan for one in r] for r in example_records()]):
+        model = small_model()
+        own = Records(records, unit="document")
+        with client(kind, model, drawn, records=own, trial_records=example_records()[3:6]) as made:
+            now = weights(model)
+            rows = [made.compute(now, number) for number in (1, 2, 3)]
+        assert np.array_equal(weights(model), now)
+        assert not rows[2].any()
+        assert rows[0].dtype == np.int64
+        moved = float(np.linalg.norm(rows[0] - rows[1])) * STEP
+        assert moved <= CLIP + (STEP * np.sqrt(made.numbers) if kind is FeAm else 0.0)
+        assert (moved > 0.9 * CLIP) == (records[8][0].isfinite().all())
+
+
+def test_a_providers_change_is_the_same_whoever_else_is_drawn() -> None:
+    model = small_model()
+    with client(ProviderUpdates, model, [[1, 4, 8], [4], [1, 8]]) as made:
+        made._local = LocalTraining(learning_rate=0.01, batch_size=64)  # one order of examples
+        rows = [made.compute(weights(model), number) for number in (1, 2, 3)]
+    assert np.array_equal(rows[0], rows[1] + rows[2])
+    details = made.claim_details("bills")
+    assert [access.purpose for access in details.accesses] == [updates.TESTED]
+
+
+class Remembering(nn.Module):
+    """Answers otherwise after it has seen something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+        self.seen = 0.0
+
+    def forward(self, examples: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.layer(examples + self.seen)
+        self.seen += float(examples.detach().abs().sum())
+        return found
+
+
+class Counting(nn.Module):
+    """Writes what it sees into a buffer that it does not read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, examples: torch.Tensor) -> torch.Tensor:
+        self.seen += examples.detach().sum()
+        found: torch.Tensor = self.layer(examples)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("model", "says"), [(Remembering(), "after another provider"), (Counting(), "written to")]
+)
+def test_what_one_provider_leaves_to_the_next_is_refused(model: nn.Module, says: str) -> None:
+    with pytest.raises(PrivacyError, match=says), client(ProviderUpdates, model, []):
+        pass
+
+
+def test_a_client_that_couples_records_is_refused_as_in_central_training() -> None:
+    model = small_model()
+
+    def coupled(examples: Sequence[torch.Tensor]) -> torch.Tensor:
+        found = squares(model)(examples)
+        return found - found.mean()
+
+    with pytest.raises(PrivacyError), client(FeAm, model, [], losses=coupled):
+        pass
+
+
+def test_a_clients_own_private_training_goes_on_from_the_rounds_weights() -> None:
+    model, reference = small_model(), small_model()
+    adam = torch.optim.Adam(model.parameters(), lr=0.01)
+    draws = [[0], [2, 3], [5], [8]]
+    with training(model, draws=draws, optimizer=adam) as own:
+        update = FedAvgDp(own, steps_per_round=2, weight=1.0, lattice_step=STEP)
+        begin = weights(model)
+        first = update.compute(begin, 1)
+        second = update.compute(begin, 3)
+        with pytest.raises(PrivacyError, match="once"):
+            update.compute(begin, 3)
+        assert own.charged == 4
+    expected = []
+    for drawn in (draws[:2], draws[2:]):
+        load(trained_tensors(reference), begin)
+        adam = torch.optim.Adam(reference.parameters(), lr=0.01)
+        with training(reference, draws=drawn, optimizer=adam) as one:
+            for _ in drawn:
+                one.step()
+        expected.append(weights(reference).astype(np.float64) - begin)
+    assert np.abs(first * STEP - expected[0]).max() <= STEP
+    assert np.abs(second * STEP - expected[1]).max() <= STEP
+    mean = MeanUpdate(lattice_step=STEP, divisor=2).apply(begin, first + second, 1)
+    assert np.allclose(mean, begin + (expected[0] + expected[1]) / 2, atol=1e-6)
+
+
+def test_fedavg_is_the_mean_by_numbers_of_examples() -> None:
+    model = small_model()
+    examples = [example for record in example_records() for example in record]
+    local = LocalTraining(learning_rate=0.01, batch_size=64)
+    begin, server = weights(model), WeightedMean(lattice_step=STEP)
+
+    def client_of(own: Sequence[torch.Tensor]) -> FedAvg[torch.Tensor]:
+        return FedAvg(model, examples=own, losses=squares(model), local=local, lattice_step=STEP)
+
+    clients = [client_of(examples[:5]), client_of(examples[5:])]
+    assert clients[0].numbers == len(begin) + 1
+    rows = [one.compute(begin, 1) for one in clients]
+    found = server.apply(begin, rows[0] + rows[1], 1)
+    alone = [server.apply(begin, row, 1).astype(np.float64) for row in rows]
+    total = len(examples)
+    assert np.allclose(found, (5 * alone[0] + (total - 5) * alone[1]) / total, atol=1e-6)
+    assert np.array_equal(server.apply(begin, np.zeros(len(begin) + 1, dtype=np.int64), 1), begin)
+
+
+def test_streams_of_clients_are_the_operating_systems() -> None:
+    model = small_model()
+    feam = FeAm(
+        client_plan(),
+        model,
+        records=Records(example_records(), unit="document"),
+        losses=squares(model),
+    )
+    feam.compute(weights(model), 1)
+    feam.close()
+    feam.meter.divided(1.0)
+    feam.meter.noised(
+        std=1.0,
+        sensitivity=1.0,
+        origin=feam.meter._noted["coins"],
+        distribution="discrete-gaussian",
+    )
+    found = feam.meter.receipt()
+    assert found.is_secret
+    assert (found.sampling_rate, found.clipping_norm) == (0.5, CLIP)
+    assert found.privacy_unit == "document"
+
+
+def test_weights_of_another_model_are_refused() -> None:
+    with (
+        client(FeAm, small_model(), [[0]]) as made,
+        pytest.raises(ValueError, match=r"shape \[3\]; expected \[53\]"),
+    ):
+        made.compute(np.zeros(3, dtype=np.float32), 1)
+    with (
+        pytest.raises(ValueError, match="max_examples"),
+        client(FeAm, small_model(), [], max_examples=65),
+    ):
+        pass
