@@ -24,6 +24,7 @@ from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.federated import updates
+from hushdoc_training.federated.plan import FEAM, PROVIDER, FederatedPlan
 from hushdoc_training.federated.server_steps import MeanUpdate, ServerAdam, WeightedMean
 from hushdoc_training.federated.updates import (
     ClientPlan,
@@ -35,6 +36,7 @@ from hushdoc_training.federated.updates import (
 )
 from hushdoc_training.privacy.records import Records
 from hushdoc_training.privacy.trained_tensors import count, load, trained_tensors, weights_of
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 STEP = 2.0**-24
 ROUNDS = [[0, 2, 8], [], [1, 5]]
@@ -253,27 +255,59 @@ def test_fedavg_is_the_mean_by_numbers_of_examples() -> None:
     assert np.array_equal(server.apply(begin, np.zeros(len(begin) + 1, dtype=np.int64), 1), begin)
 
 
-def test_streams_of_clients_are_the_operating_systems() -> None:
-    model = small_model()
-    feam = FeAm(
-        client_plan(),
-        model,
-        records=Records(example_records(), unit="document"),
-        losses=squares(model),
-    )
-    feam.compute(weights(model), 1)
+def federated(**changed: Any) -> FederatedPlan:
+    settings: dict[str, Any] = {
+        "algorithm": FEAM,
+        "clients": 3,
+        "clients_per_round": 3,
+        "rounds": 3,
+        "sampling_rate": 0.5,
+        "clipping_norm": CLIP,
+        "noise_multiplier": 50.0,
+        "expected_records": 4,
+        "privacy_unit": "document",
+        "epsilon": 8.0,
+        "delta": 1e-5,
+        "accountant": "rdp",
+        "numbers": 53,
+    }
+    return FederatedPlan(**{**settings, **changed})
+
+
+@pytest.mark.parametrize(("algorithm", "kind"), [(FEAM, FeAm), (PROVIDER, ProviderUpdates)])
+def test_the_noise_of_a_sum_is_that_of_the_plan(algorithm: str, kind: type[Any]) -> None:
+    """Three clients' shares add up to it with one of them colluding, and more with all."""
+    plan = federated(algorithm=algorithm, colluding=1, rounds=60, epsilon=100.0)
+    updates_of_clients = []
+    for _ in range(3):
+        model = small_model()
+        with client(kind, model, [[]] * 60, plan=ClientPlan.of(plan)) as made:
+            stream = SecretStream()
+            updates_of_clients.append(
+                [
+                    plan.grid.noised(made.compute(weights(model), number), stream, made.meter)
+                    for number in range(1, 61)
+                ]
+            )
+    rows = np.array(updates_of_clients)
+    needed = plan.noise_multiplier * plan.grid.sensitivity
+    assert float(rows[:2].sum(0).std()) == pytest.approx(needed, rel=0.05)
+    assert float(rows.sum(0).std()) == pytest.approx(needed * plan.shares.overhead, rel=0.05)
+
+
+def test_streams_of_clients_are_the_operating_systems_and_receipts_what_ran() -> None:
+    plan, model = federated(), small_model()
+    records = Records(example_records(), unit="document")
+    feam = FeAm(ClientPlan.of(plan), model, records=records, losses=squares(model))
+    row = plan.grid.noised(feam.compute(weights(model), 1), SecretStream(), feam.meter)
+    assert np.abs(row).max() > plan.share_width / 10
+    assert {access.treatment for access in feam.claim_details("bills").accesses} == {"not-released"}
     feam.close()
-    feam.meter.divided(1.0)
-    feam.meter.noised(
-        std=1.0,
-        sensitivity=1.0,
-        origin=feam.meter._noted["coins"],
-        distribution="discrete-gaussian",
-    )
     found = feam.meter.receipt()
     assert found.is_secret
-    assert (found.sampling_rate, found.clipping_norm) == (0.5, CLIP)
-    assert found.privacy_unit == "document"
+    plan.require_executed(found)
+    with pytest.raises(PrivacyError, match="share"):
+        federated(noise_multiplier=60.0).require_executed(found)
 
 
 def test_weights_of_another_model_are_refused() -> None:

@@ -142,7 +142,8 @@ class Grid:
         units = clipping_norm / step
         sensitivity = units * (1 + _CLIPPED)
         if not truncated:
-            sensitivity = units * (1 + lattice.error_of_sums()) + spread
+            records = 2 * expected_records + lattice.SUMMED_IN_FLOAT32
+            sensitivity = units * (1 + lattice.error_of_sums(records=records)) + spread
         width = 0.0
         if noise_multiplier:
             # Each share covers its part of a continuous Gaussian, so any number of them does.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from torch import nn
 
 from hushdoc import arguments
 from hushdoc.errors import PrivacyError
+from hushdoc_training.federated.plan import FederatedPlan
 from hushdoc_training.metering import Meter
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.clipping import contract
@@ -51,6 +52,9 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 Example = TypeVar("Example")
 Floats = npt.NDArray[np.float64]
 
+UNDIVIDED = 1.0
+"""What a client divides its sum by: nothing. The server's divisor is a public constant."""
+
 TESTED = "self-test of local training on some of the providers: it refuses or shows nothing"
 ALONE = (
     "what local training moves for a provider depends on the round's weights, this provider and "
@@ -72,7 +76,7 @@ class Update(Protocol):
 
         Args:
             weights: That the round begins with, float32, shape [d].
-            number: Of the round, from 1; each once, in order.
+            number: Which of the client's own rounds it is, from 1; each once, in order.
 
         Returns:
             Whole steps of the grid, int64, shape [numbers].
@@ -91,7 +95,7 @@ class ClientPlan:
         privacy_unit: What one record is.
         sampling_rate: Probability of each record to join a round that the client takes part in.
         clipping_norm: How far (L2) one record moves the sum, before it is in whole steps.
-        steps: Number of the last round.
+        steps: Most rounds that the client takes part in.
         lattice_step: Size of a step of the grid, a power of two.
     """
 
@@ -100,6 +104,17 @@ class ClientPlan:
     clipping_norm: float
     steps: int
     lattice_step: float
+
+    @classmethod
+    def of(cls, plan: FederatedPlan) -> Self:
+        """Returns a client's part of a plan whose clients share the noise of one sum."""
+        return cls(
+            privacy_unit=plan.privacy_unit,
+            sampling_rate=plan.client_sampling_rate,
+            clipping_norm=plan.clipping_norm,
+            steps=plan.cap,
+            lattice_step=plan.lattice_step,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +232,7 @@ class FeAm(Generic[Example]):
         """Returns the sum of a round; see `Update.compute`."""
         load(self._tensors, weights)
         self._sum.take(number)
+        self.meter.divided(UNDIVIDED)
         return self._sum.in_steps(self._step)
 
     def resume(self, charged: int) -> None:
@@ -301,6 +317,7 @@ class ProviderUpdates(Generic[Example]):
         load(self._tensors, weights)
         drawn = self._draws.take(number)
         self.meter.clipped(self._plan.clipping_norm)
+        self.meter.divided(UNDIVIDED)
         total = np.zeros(self.numbers, dtype=np.int64)
         with dropout_seeds.secret(self._tensors.values()):
             for index in drawn:
