@@ -50,13 +50,14 @@ def says_dp(node: ast.AST) -> bool:
 
 
 RECEIPTS = "hushdoc_training.runs.receipts"
+FEDERATED = "hushdoc_training.federated.claims"
 CONTINUED = "hushdoc_training.runs.continued"
 
 
 @pytest.mark.parametrize(
     ("kind", "doors"),
     [
-        (calls("differential_privacy", "conditional"), {RECEIPTS}),
+        (calls("differential_privacy", "conditional"), {RECEIPTS, FEDERATED}),
         (calls("Guarantee"), set()),
         (says_dp, set()),
         (calls("of_meter"), {"hushdoc_training.metering"}),

@@ -116,7 +116,7 @@ def test_no_way_to_spread_places_over_rounds_costs_more_than_the_event(places: i
         at = np.random.default_rng(run).choice(6, places, replace=True)
         moved = [
             sum(rota.takes_part(int(client), number, f"{run:032x}") for client in at)
-            for number in range(1, 7)
+            for number in range(6)
         ]
         assert sum(moved) == 2 * places
         assert sum(steps**2 for steps in moved) <= most
@@ -125,7 +125,7 @@ def test_no_way_to_spread_places_over_rounds_costs_more_than_the_event(places: i
 @pytest.mark.parametrize(("clients", "each", "rounds"), [(10, 2, 10), (16, 8, 35), (7, 3, 5)])
 def test_every_client_has_its_turn_equally_often(clients: int, each: int, rounds: int) -> None:
     rota = turns("rota", clients, each, rounds)
-    taken = [rota.schedule(number, RUN) for number in range(1, rounds + 1)]
+    taken = [rota.schedule(number, RUN) for number in range(rounds)]
     assert {len(set(part)) for part in taken} == {each}
     counts = Counter(client for part in taken for client in part)
     assert max(counts.values()) == rota.cap
@@ -137,7 +137,7 @@ def test_every_client_has_its_turn_equally_often(clients: int, each: int, rounds
 def test_the_rota_follows_from_the_run_alone() -> None:
     rota = turns("rota")
     assert rota.schedule(3, RUN) == rota.schedule(3, RUN)
-    others = {tuple(rota.schedule(n, f"{run:032x}") for n in range(1, 6)) for run in range(9)}
+    others = {tuple(rota.schedule(n, f"{run:032x}") for n in range(5)) for run in range(9)}
     assert len(others) > 5
     assert turns("all").schedule(3, RUN) == tuple(range(10))
 
@@ -174,12 +174,12 @@ def test_a_coordinator_that_names_others_is_refused() -> None:
     for turn, clients, number in (
         (rota, other, 1),
         (rota, right[:1], 1),
-        (rota, right, 11),
+        (rota, right, 10),
         (drawn, (4, 4), 1),
         (drawn, (4, 10), 1),
         (drawn, (4, 5, 6), 1),
-        (drawn, (4, 5), 0),
-        (drawn, (4, 5), 11),
+        (drawn, (4, 5), -1),
+        (drawn, (4, 5), 10),
     ):
         with pytest.raises(PrivacyError, match="The coordinator says") as refused:
             turn.require(clients, number, RUN)

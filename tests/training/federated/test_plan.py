@@ -8,13 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hushdoc_federated import receipt_of
 
 from hushdoc.accounting import calibration, pld
 from hushdoc.accounting.mechanism import ClusterSampled, Composed, Gaussian, Grouped, PoissonSampled
 from hushdoc.errors import CertificateError, PrivacyError
 from hushdoc_training.federated.plan import FederatedPlan
-from hushdoc_training.metering import Meter
-from hushdoc_training.randomness.secret_stream import SecretStream
 
 PROVIDER: dict[str, Any] = {
     "algorithm": "fl-provider-dp",
@@ -252,29 +251,18 @@ def test_a_plan_is_what_the_roster_carries() -> None:
 def test_what_a_client_executed_has_to_be_what_was_planned() -> None:
     made = plan(FORMS, noise_multiplier=3.0)
 
-    def executed(**change: Any) -> Any:
-        stream = SecretStream()
-        given = {"rate": 0.5, "norm": 0.1, "steps": 60, "plan": made, "unit": "document", **change}
-        meter = Meter(planned_steps=given["steps"], privacy_unit=given["unit"])
-        meter.drawn(given["rate"], stream.origin)
-        meter.clipped(given["norm"])
-        meter.divided(75.0)
-        import numpy as np
-
-        given["plan"].grid.noised(np.zeros(3, dtype=np.int64), stream, meter)
-        return meter.receipt()
-
-    made.require_executed(executed())
-    for change in (
-        {"rate": 0.51},
-        {"norm": 0.11, "plan": plan(FORMS, noise_multiplier=3.0, clipping_norm=0.11)},
-        {"steps": 61},
-        {"unit": "page"},
-        {"plan": plan(FORMS, noise_multiplier=2.9)},
-        {"plan": plan(FORMS, noise_multiplier=3.0, clients=17, clients_per_round=17)},
+    made.require_executed(receipt_of(made))
+    more = plan(FORMS, noise_multiplier=3.0, clients=17, clients_per_round=17)
+    for executed in (
+        receipt_of(made, rate=0.51),
+        receipt_of(made, norm=0.11 * 0.9),
+        receipt_of(made, steps=61),
+        receipt_of(made, unit="page"),
+        receipt_of(plan(FORMS, noise_multiplier=2.9)),
+        receipt_of(more),
     ):
         with pytest.raises(PrivacyError) as refused:
-            made.require_executed(executed(**change))
+            made.require_executed(executed)
         assert refused.value.code == "NOT_AS_PLANNED"
 
 

@@ -123,28 +123,28 @@ class Participation:
         return found if places == 1 else Grouped(size=places, event=found)
 
     def schedule(self, round_number: int, run: str) -> tuple[int, ...]:
-        """Returns the clients (from 0) of a round (from 1), where a schedule says so.
+        """Returns the clients (from 0) of a round (from 0), where a schedule says so.
 
         Args:
-            round_number: From 1 to `rounds`.
+            round_number: From 0, less than `rounds`.
             run: The run's random name, which the rota follows from.
 
         Raises:
             ValueError: The round is out of range, or clients are drawn.
         """
-        if not 1 <= round_number <= self.rounds:
-            raise ValueError(f"round is {round_number}; expected 1 to {self.rounds}.")
+        if not 0 <= round_number < self.rounds:
+            raise ValueError(f"round is {round_number}; expected 0 to {self.rounds - 1}.")
         if self.how == DRAWN:
             raise ValueError("Clients are drawn anew in every round; there is no schedule.")
         if self.how == ALL:
             return tuple(range(self.clients))
         order = sorted(range(self.clients), key=lambda client: _place(run, client))
-        first = (round_number - 1) * self.clients_per_round
+        first = round_number * self.clients_per_round
         turns = range(first, first + self.clients_per_round)
         return tuple(sorted(order[turn % self.clients] for turn in turns))
 
     def takes_part(self, client: int, round_number: int, run: str) -> bool:
-        """Returns whether a schedule has a client (from 0) in a round (from 1)."""
+        """Returns whether a schedule has a client (from 0) in a round (from 0)."""
         return client in self.schedule(round_number, run)
 
     def draw(self, stream: SecretStream) -> tuple[int, ...]:
@@ -157,9 +157,9 @@ class Participation:
     def require(self, announced: Sequence[int], round_number: int, run: str) -> None:
         """Raises PrivacyError NOT_AS_PLANNED unless these may be the clients of a round."""
         found, expected = sorted(announced), f"{self.clients_per_round} of {self.clients}"
-        fits = 1 <= round_number <= self.rounds
+        fits = 0 <= round_number < self.rounds
         if not fits:
-            expected = f"no round but 1 to {self.rounds}"
+            expected = f"no round but 0 to {self.rounds - 1}"
         elif self.how == DRAWN:
             among = set(announced) & set(range(self.clients))
             fits = found == sorted(among) and len(among) == self.clients_per_round

@@ -105,6 +105,11 @@ def unaccounted(name: str, treatments: Mapping[str, str]) -> tuple[DataAccess, .
     )
 
 
+def accounted(name: str, purpose: str, *transcripts: str) -> DataAccess:
+    """Returns an access that these transcripts account for."""
+    return DataAccess(data=name, purpose=purpose, accounted_in=transcripts, treatment="accounted")
+
+
 def protected(
     name: str, unit: str, contribution_bound: str, *, commitment: str | None = None
 ) -> ProtectedData:

@@ -100,9 +100,7 @@ def composition(found: Numbers, ledger: LedgerStatement | None) -> str:
 
 def accesses(name: str, unit: str) -> tuple[DataAccess, ...]:
     """Returns the accesses of every training."""
-    training = DataAccess(
-        data=name, purpose="training", accounted_in=(TRANSCRIPT,), treatment="accounted"
-    )
+    training = claims.accounted(name, "training", TRANSCRIPT)
     others = {} if unit == TERM else {"training log and plot": "not-released"}
     return (training, *claims.unaccounted(name, others))
 

@@ -138,7 +138,7 @@ def claim(
 
 def _executed(receipt: Receipt, view: PrivateView, *, delta: float, accountant: str) -> Numbers:
     """Returns what a guarantee of one training is computed from."""
-    unit = _certifiable_unit(receipt)
+    unit = certifiable_unit(receipt)
     return Numbers(
         mechanism=receipt.mechanism(),
         unit=unit,
@@ -291,8 +291,8 @@ def preview(plan: Planned, declared: Declared, *, ledger: LedgerStatement | None
     )
 
 
-def _certifiable_unit(receipt: Receipt) -> str:
-    """Returns the unit of a receipt that something can be certified of."""
+def certifiable_unit(receipt: Receipt) -> str:
+    """Returns the unit of a receipt that something can be certified of; else a PrivacyError."""
     if not receipt.is_secret:
         raise PrivacyError(
             "Records or noise were drawn from a stream that somebody knows, as tests do, and a "

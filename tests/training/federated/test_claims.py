@@ -1,0 +1,228 @@
+"""Claims of federated runs: a guarantee against each adversary, of what clients executed."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import subprocess
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import hushdoc_builders as build
+import pytest
+from hushdoc_federated import receipt_of, settings
+
+from hushdoc import explanation
+from hushdoc.accounting import pld
+from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
+from hushdoc.artifact import artifact
+from hushdoc.certificate import adversaries, recompute
+from hushdoc.certificate.claim import Claim, Guarantee
+from hushdoc.errors import PrivacyError
+from hushdoc.policy.policy import Policy
+from hushdoc.signing import keys
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
+from hushdoc_training.federated import claims
+from hushdoc_training.federated.claims import Executed
+from hushdoc_training.federated.plan import FederatedPlan
+from hushdoc_training.runs.receipts import Declared
+
+NAMES = ("north", "east", "south", "west")
+PLAN = FederatedPlan.calibrated(epsilon=8.0, **settings())
+DECLARED = Declared(name="forms of four companies", hyperparameter_tuning="public-data")
+SAMPLE = Path(__file__).parents[3] / "samples" / "verify-js"
+
+
+def executed(plan: FederatedPlan, **change: Any) -> Executed:
+    found: dict[str, Any] = {
+        "receipts": {name: receipt_of(plan) for name in NAMES},
+        "took_part": frozenset(NAMES),
+        "begun": plan.rounds,
+        "aborted": 0,
+        "roster": "ab" * 32,
+        **change,
+    }
+    return Executed(**found)
+
+
+def claim_of(plan: FederatedPlan = PLAN, **change: Any) -> Claim:
+    return claims.claim(plan, executed(plan, **change), DECLARED)
+
+
+def loose(**change: Any) -> FederatedPlan:
+    """A plan whose noise is given, whatever it spends."""
+    given = {"noise_multiplier": 1.5, "epsilon": math.inf, "delta": 1e-5, **settings(), **change}
+    return FederatedPlan(**given)
+
+
+def of(claim: Claim, adversary: str) -> list[Guarantee]:
+    return [item for item in claim.guarantees if item.adversary == adversary]
+
+
+def test_one_guarantee_against_each_adversary_and_all_are_reproduced() -> None:
+    claim = Claim.from_json(claim_of().to_json())
+    whom = [item.adversary for item in claim.guarantees]
+    assert whom == ["model-recipient", "server", "server", "co-client", "network-observer"]
+    assert {item.aggregation for item in claim.guarantees} == {"secure-sum"}
+    assert len({item.epsilon for item in claim.guarantees}) == 1
+    assert 7.99 < (claim.guarantees[0].epsilon or 0) <= 8
+    for mode in ("fast", "exact"):
+        assert [found.code for found in recompute.reproduce(claim, mode=mode)] == [None] * 5
+    assert adversaries.contradictions(claim.guarantees) == []
+    alone, helped = of(claim, "server")
+    assert "1 other client" not in alone.knows
+    assert "everything at 1 other client" in helped.knows
+    assert claim.training["federated"]["rosterDigest"] == "ab" * 32
+
+
+def test_what_is_certified_is_computed_from_receipts_by_hand() -> None:
+    plan = loose()
+    (released,) = set(claim_of(plan).transcripts.values())
+    noise = receipt_of(plan).noise_multiplier * math.sqrt(3)
+    assert released == Composed(
+        event=PoissonSampled(sampling_rate=0.2, event=Gaussian(noise_multiplier=noise)), count=20
+    )
+    assert noise == pytest.approx(1.5, rel=1e-9)
+
+
+def test_against_the_server_that_draws_clients_its_draw_does_not_count() -> None:
+    claim = claim_of(
+        loose(participation="drawn", clients=8, sampling_rate=0.1, rounds=10, most_rounds=9)
+    )
+    recipient, server = of(claim, "model-recipient")[0], of(claim, "server")[0]
+    assert (recipient.transcript, server.transcript) == ("released", "server")
+    assert (server.epsilon or 0) > (recipient.epsilon or 0)
+    assert {item.cluster_sampling_as_implemented for item in claim.guarantees} == {"each-round"}
+    assert any("counts against all but the server" in words for words in server.assumes)
+    assert [found.code for found in recompute.reproduce(claim)] == [None] * 5
+
+
+def test_a_server_that_sees_single_updates_faces_one_share() -> None:
+    claim = claim_of(loose(mode="individual-updates", colluding=0))
+    (server,) = of(claim, "server")
+    (observer,) = of(claim, "network-observer")
+    (fellow,) = of(claim, "co-client")
+    assert server.aggregation == observer.aggregation == "individual-updates"
+    assert fellow.aggregation == "secure-sum"
+    delta = 1e-5
+    for item, part in ((server, 1 / 4), (fellow, 3 / 4)):
+        step = PoissonSampled(
+            sampling_rate=0.2, event=Gaussian(noise_multiplier=1.5 * math.sqrt(part))
+        )
+        expected = pld.epsilon(Composed(event=step, count=20), delta)
+        assert item.epsilon == pytest.approx(expected, rel=1e-6)
+
+
+def test_epsilon_by_how_many_are_honest_falls_with_each() -> None:
+    table = claim_of().training["federated"]["epsilonByHonestClients"]
+    assert list(table) == ["3", "1"]
+    assert table["3"] == pytest.approx(8.0, abs=0.01)
+    assert table["1"] > 1.5 * table["3"]
+
+
+def test_plain_averages_guarantee_nothing_against_anybody() -> None:
+    plan = loose(algorithm="fedavg", noise_multiplier=0.0, epsilon=None, delta=None)
+    claim = claim_of(plan, receipts={})
+    assert {item.kind for item in claim.guarantees} == {"none"}
+    assert [item.adversary for item in claim.guarantees] == list(claims.ADVERSARIES)
+    assert claim.data_accesses[0].treatment == "unaccounted"
+    Claim.from_json(claim.to_json())
+
+
+def test_averages_of_private_trainings_have_each_client_s_own_guarantee() -> None:
+    plan = loose(algorithm="fedavg-dp", local_steps=3, rounds=5, sampling_rate=0.1)
+    claim = claim_of(plan)
+    assert set(claim.transcripts) == {"released"}
+    assert "epsilonByHonestClients" not in claim.training["federated"]
+    assert not any("their share" in words for words in claim.guarantees[0].assumes)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"begun": 21}, "NOT_AS_PLANNED"),
+        ({"begun": 0}, "NOT_AS_PLANNED"),
+        ({"aborted": 21}, "NOT_AS_PLANNED"),
+        ({"receipts": {}}, "NO_RECEIPT"),
+        ({"receipts": {name: receipt_of(PLAN) for name in NAMES[:2]}}, "NO_RECEIPT"),
+        ({"receipts": {**executed(PLAN).receipts, "west": receipt_of(loose())}}, "NOT_AS_PLANNED"),
+        (
+            {"receipts": {**executed(PLAN).receipts, "west": receipt_of(PLAN, rate=0.3)}},
+            "NOT_AS_PLANNED",
+        ),
+        (
+            {"receipts": {**executed(PLAN).receipts, "west": receipt_of(PLAN, steps=21)}},
+            "NOT_AS_PLANNED",
+        ),
+        ({"receipts": {**executed(PLAN).receipts, "west": receipt_of(PLAN, unit=None)}}, "NO_UNIT"),
+        (
+            {"receipts": {**executed(PLAN).receipts, "west": receipt_of(PLAN, key=bytes(32))}},
+            "KNOWN_RANDOMNESS",
+        ),
+    ],
+)
+def test_nothing_is_claimed_of_what_was_not_executed_as_planned(
+    change: dict[str, Any], code: str
+) -> None:
+    with pytest.raises(PrivacyError) as refused:
+        claim_of(PLAN, **change)
+    assert refused.value.code == code
+
+
+def test_one_receipt_may_be_missing_for_each_client_that_may_collude() -> None:
+    few = {name: receipt_of(PLAN) for name in NAMES[:3]}
+    assert claim_of(receipts=few).guarantees == claim_of().guarantees
+    never = claim_of(receipts=few, took_part=frozenset(NAMES[:3]))
+    assert never.training["federated"]["receipts"] == 3
+
+
+def test_what_a_client_read_of_its_own_numbers_is_tuning_for_all() -> None:
+    curious = receipt_of(PLAN, reads=("losses",))
+    claim = claim_of(receipts={**executed(PLAN).receipts, "west": curious})
+    assert {item.hyperparameter_tuning for item in claim.guarantees} == {"unaccounted"}
+    assert any("losses" in caveat for caveat in claim.caveats)
+
+
+def test_aborted_rounds_stay_charged() -> None:
+    claim = claim_of(begun=20, aborted=7)
+    assert claim.transcripts == claim_of().transcripts
+    assert claim.training["federated"]["aborted"] == 7
+    assert "aborted ones included" in claim.guarantees[0].composition
+
+
+def test_both_verifiers_accept(tmp_path: Path) -> None:
+    key = keys.generate_key()
+    certified = replace(build.certify(), claim=claim_of())
+    folder = build.seal_anything(tmp_path / "model", key, certified=certified)
+    trust = TrustStore.of([TrustedKey.of(key, name="coordinator")])
+    limits: dict[str, Any] = {"max_epsilon": 8, "max_delta": 1e-5, "privacy_units": ["document"]}
+    now = datetime(2026, 12, 1, tzinfo=UTC)
+    for adversary in ("model-recipient", "server", "co-client", "network-observer"):
+        policy = Policy(trust=trust, adversary=adversary, **limits)
+        report = artifact.examine(folder, policy, now=now)
+        assert report.passed, [rule.code for rule in report.policy.failed]
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    (tmp_path / "trust.json").write_bytes(trust.to_json())
+    (tmp_path / "policy.json").write_text(json.dumps({**limits, "adversary": "server"}))
+    command = ["node", SAMPLE / "verify.mjs", folder, "--now", now.isoformat()]
+    command += ["--trust", tmp_path / "trust.json", "--policy", tmp_path / "policy.json"]
+    command += ["--exact", SAMPLE / "exact.mjs"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.stdout.startswith("ACCEPTED: "), done.stdout + done.stderr
+
+
+def test_the_explanation_says_who_learns_what() -> None:
+    words = explanation.explain_claim(claim_of())
+    for part in (
+        "the server",
+        "1 other client",
+        "no more than 1 tell others their noise",
+        "set back to an earlier state",
+        "only sums over all clients of a round",
+        "the update of each training round",
+    ):
+        assert part in words
