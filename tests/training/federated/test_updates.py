@@ -283,6 +283,7 @@ def test_the_noise_of_a_sum_is_that_of_the_plan(algorithm: str, kind: type[Any])
         model = small_model()
         with client(kind, model, [[]] * 60, plan=ClientPlan.of(plan)) as made:
             stream = SecretStream()
+            made.meter.divided(plan.expected_records)
             updates_of_clients.append(
                 [
                     plan.grid.noised(made.compute(weights(model), number), stream, made.meter)
@@ -299,6 +300,7 @@ def test_streams_of_clients_are_the_operating_systems_and_receipts_what_ran() ->
     plan, model = federated(), small_model()
     records = Records(example_records(), unit="document")
     feam = FeAm(ClientPlan.of(plan), model, records=records, losses=squares(model))
+    feam.meter.divided(plan.expected_records)
     row = plan.grid.noised(feam.compute(weights(model), 1), SecretStream(), feam.meter)
     assert np.abs(row).max() > plan.share_width / 10
     assert {access.treatment for access in feam.claim_details("bills").accesses} == {"not-released"}

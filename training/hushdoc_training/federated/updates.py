@@ -52,9 +52,6 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 Example = TypeVar("Example")
 Floats = npt.NDArray[np.float64]
 
-UNDIVIDED = 1.0
-"""What a client divides its sum by: nothing. The server's divisor is a public constant."""
-
 TESTED = "self-test of local training on some of the providers: it refuses or shows nothing"
 ALONE = (
     "what local training moves for a provider depends on the round's weights, this provider and "
@@ -232,7 +229,6 @@ class FeAm(Generic[Example]):
         """Returns the sum of a round; see `Update.compute`."""
         load(self._tensors, weights)
         self._sum.take(number)
-        self.meter.divided(UNDIVIDED)
         return self._sum.in_steps(self._step)
 
     def resume(self, charged: int) -> None:
@@ -317,7 +313,6 @@ class ProviderUpdates(Generic[Example]):
         load(self._tensors, weights)
         drawn = self._draws.take(number)
         self.meter.clipped(self._plan.clipping_norm)
-        self.meter.divided(UNDIVIDED)
         total = np.zeros(self.numbers, dtype=np.int64)
         with dropout_seeds.secret(self._tensors.values()):
             for index in drawn:
