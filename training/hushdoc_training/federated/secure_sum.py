@@ -6,10 +6,12 @@ own besides those of the pairs, and shares the secrets of both among all clients
 the survivors sign one list of survivors, and reveal for each client on it their share of its own
 mask's seed, for each other client that of its key: never both (Bonawitz and others, 2017).
 
-Why one list is enough. A list counts with m - t signatures. With m > 2 t + c that is more than half
-of all m clients and c liars counted twice, and an honest client signs one list a round. What is
-signed includes which keys and shares clients were given, so clients that were shown different ones
-sign different lists; and each pair's masks depend on it, so theirs never cancel.
+Why one list is enough. A list counts with m - t signatures of m clients, of whom c may sign any; an
+honest client signs one a round. Two lists would need 2 (m - t) of at most m + c signatures, and m
+is above 2 t + c. Answers to lists that few have signed would be too much even where no client's two
+secrets come out: with a list for each client, keys of more than t clients would. What is signed
+includes which keys and shares clients were given, so clients that were shown different ones sign
+different lists; and each pair's masks depend on it, so theirs never cancel.
 """
 
 from __future__ import annotations

@@ -143,12 +143,11 @@ class SumCoordinator:
         return self._go_on(now)
 
     def _go_on(self, now: float) -> list[Frame]:
-        """Begins the next phase if nobody more can come, or if enough have answered."""
+        """Begins the next phase once nobody more can come, or gives up."""
         held = self._round
         if held is None:
             return []
         waited_for = set(self.missing) - held.lost
-        enough = len(held.arrived) >= self.terms.threshold
         if len(held.arrived) + len(waited_for) < self.terms.threshold:
             return self._abort(
                 "TOO_FEW_CLIENTS",
@@ -156,7 +155,7 @@ class SumCoordinator:
                 f"{self.terms.threshold}",
                 self.missing,
             )
-        if waited_for and not (enough and held.awaited == ANSWER):
+        if waited_for:
             return []
         self._deadline = now + self.terms.seconds
         arrived = dict(sorted(held.arrived.items()))
