@@ -21,6 +21,7 @@
     +-- OutputExistsError           (exit 3) a second run into the same folder
     +-- OutputWriteError            (exit 6) disk full or not writable; nothing half-written stays
     +-- PrivacyError                (exit 5) training that could not keep its guarantee
+    +-- FederatedRunError           (exit 6) a federated run that can't go on; it can be resumed
     +-- ParityError                 (exit 6) the exported graph does not answer like the checkpoint
     +-- MissingExtraError           (exit 6) an optional package is missing; prints the pip line
     +-- OCRError                    (exit 6) OCR whose program is missing, failed or took too long
@@ -188,6 +189,12 @@ class PrivacyError(HushdocError):
 
     default_code = "GUARANTEE_NOT_KEPT"
     exit_code = 5
+
+
+class FederatedRunError(HushdocError):
+    """Says why a federated run can't go on now; what was saved stays, and it can be resumed."""
+
+    default_code = "FEDERATED_RUN_STOPPED"
 
 
 class ParityError(HushdocError):

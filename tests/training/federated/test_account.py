@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hushdoc_federated import roster
+from hushdoc_parties import roster
 
 from hushdoc.accounting.mechanism import Gaussian, PoissonSampled
 from hushdoc.errors import CheckpointError, HushdocError, OutputWriteError, PrivacyError

@@ -9,8 +9,8 @@ from typing import Any
 
 import hushdoc_builders as build
 import pytest
-from hushdoc_federated import FIRST, SECOND, SERVER
-from hushdoc_federated import roster as made
+from hushdoc_parties import FIRST, SECOND, SERVER
+from hushdoc_parties import roster as made
 
 from hushdoc.errors import CertificateError, InputError, OutputExistsError, PrivacyError
 from hushdoc.serialization import strict_json
@@ -97,7 +97,7 @@ def test_what_the_coordinator_has_not_signed_is_refused(damage: str, tmp_path: P
 
 
 def test_only_the_coordinator_signs_and_only_parties_have_a_name(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="coordinator alone"):
+    with pytest.raises(InputError, match="coordinator's to use"):
         rosters.save(tmp_path / "roster.json", made(), FIRST)
     with pytest.raises(InputError) as refused:
         made().party_of(build.known_key(9))

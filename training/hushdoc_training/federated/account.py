@@ -18,11 +18,14 @@ from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc.serialization import strict_json
 from hushdoc.serialization.records import Record, flag, integer, matching, sha256, stored
+from hushdoc.serialization.strict_json import MAX_BYTES
 from hushdoc.system import atomic_files, locks
 from hushdoc_training.federated.roster import Roster
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.receipt import Receipt
 
 JOURNAL = "rounds.json"
+RECEIPT = "receipt.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +81,10 @@ class Account:
             OutputWriteError: The disk is full.
         """
         self._path, self._rounds, self._budget = folder / JOURNAL, rounds, budget
+        self._receipt = folder / RECEIPT
         self._run = roster.run
         with ExitStack() as undo:
-            undo.enter_context(_alone(folder))
+            undo.enter_context(alone(folder))
             self._journal = _read(self._path) or Journal(
                 run=roster.run, roster=f"sha256:{roster.digest}"
             )
@@ -140,6 +144,17 @@ class Account:
             self._budget.ledger.charge(self._run, self.taken)
         return self.taken
 
+    @property
+    def receipt(self) -> Receipt | None:
+        """What was executed in the rounds up to now, as `keep` wrote it; None before the first."""
+        if not self._receipt.exists():
+            return None
+        return Receipt.from_json(atomic_files.read_file(self._receipt, max_bytes=MAX_BYTES))
+
+    def keep(self, receipt: Receipt) -> None:
+        """Writes down what was executed up to now."""
+        atomic_files.write_file(self._receipt, receipt.to_json())
+
     def close(self) -> None:
         """Ends the run for good, and frees the rounds that the client was not asked to take."""
         self._write(closed=True)
@@ -177,8 +192,8 @@ def _read(path: Path) -> Journal | None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keeps other processes out of a client's folder."""
+def alone(folder: Path) -> Iterator[None]:
+    """Keeps other processes out of a party's folder; a PrivacyError where one is in it."""
     with ExitStack() as held:
         try:
             folder.mkdir(parents=True, exist_ok=True)

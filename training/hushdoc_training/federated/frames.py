@@ -39,12 +39,13 @@ SURVIVORS = "survivors"
 CONFIRM = "confirm"
 REVEAL = "reveal"
 ANSWER = "answer"
+REFUSE = "refuse"
 OUTCOME = "outcome"
 RECEIPT = "receipt"
 CLOSE = "close"
 PHASES = (
     *(HELLO, MODEL, OPEN, KEYS, ADVERTISE, SHARES, DELIVER, VECTOR),
-    *(SURVIVORS, CONFIRM, REVEAL, ANSWER, OUTCOME, RECEIPT, CLOSE),
+    *(SURVIVORS, CONFIRM, REVEAL, ANSWER, REFUSE, OUTCOME, RECEIPT, CLOSE),
 )
 """Phases of a round in their order; nobody sends an earlier one after a later one."""
 

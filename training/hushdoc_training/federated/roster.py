@@ -149,6 +149,11 @@ class Roster(Record):
                 return party
         raise _not_in_roster(f"has no party with the key {public[:16]}...")
 
+    def require_coordinator(self, private_key: keys.PrivateKey) -> None:
+        """Raises InputError NOT_IN_ROSTER unless this is the coordinator's private key."""
+        if self.party_of(private_key) != self.coordinator:
+            raise _not_in_roster("is its coordinator's to use, and this is another's key")
+
     def require_approved(self, digest: str) -> None:
         """Raises PrivacyError ROSTER_NOT_APPROVED unless this is the digest that was approved."""
         if not hmac.compare_digest(self.digest, digest.strip().lower()):
@@ -177,8 +182,7 @@ def save(path: Path, roster: Roster, private_key: keys.PrivateKey) -> None:
         InputError: NOT_IN_ROSTER, where the key is not the coordinator's.
         OutputExistsError: A file stands there.
     """
-    if roster.party_of(private_key) != roster.coordinator:
-        raise _not_in_roster("is signed by its coordinator alone, and this is another's key")
+    roster.require_coordinator(private_key)
     line = dsse.sign(roster.content, private_key, payload_type=PAYLOAD_TYPE)
     atomic_files.write_file(path, line.encode(), overwrite=False)
 

@@ -78,6 +78,11 @@ class SumCoordinator:
         return OPEN if self._round is None else self._round.awaited
 
     @property
+    def deadline(self) -> float | None:
+        """When the phase's time is over, by the clock of `now`; None between rounds."""
+        return None if self._round is None else self._deadline
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """Whose frame is waited for."""
         held = self._round

@@ -1,0 +1,448 @@
+"""Clients and coordinator together: whoever dies, lies or is late, ledgers never hold too little.
+
+Every fault is a row: no thread, no sleep, no process. `InProcess` lets a wait that nobody ends take
+no time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import hushdoc_builders as build
+import numpy as np
+import pytest
+from hushdoc_parties import NUMBERS, Federation, plan
+
+from hushdoc.errors import CheckpointError, FederatedRunError, OutputWriteError, PrivacyError
+from hushdoc.system import atomic_files
+from hushdoc_training.federated import frames
+from hushdoc_training.federated.coordinator import LOG, STATE, Outgoing
+from hushdoc_training.federated.in_process import InProcess
+from hushdoc_training.federated.roster import COORDINATOR
+from hushdoc_training.federated.transport import drive
+
+MODES: dict[str, dict[str, Any]] = {
+    "individual-updates": {"mode": "individual-updates"},
+    "all-or-nothing": {"mode": "all-or-nothing"},
+    "threshold": {"mode": "threshold", "silent": 1, "clients": 4, "clients_per_round": 4},
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture(params=MODES)
+def federation(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Federation]:
+    with_ledgers = request.param == "threshold"
+    made = Federation(tmp_path, plan(**MODES[request.param]), ledgers=with_ledgers)
+    yield made
+    for name in [*made.keys, COORDINATOR]:
+        made.end(name)
+
+
+class Through(InProcess):
+    """A transport that does something to frames on their way, by their phase and round."""
+
+    def __init__(
+        self, federation: Federation, hook: Callable[[str, frames.Frame, bytes], Iterable[bytes]]
+    ) -> None:
+        super().__init__(federation.clients)
+        self._roster, self._hook = federation.roster, hook
+
+    def deliver(self, frames: Sequence[Outgoing], deadline: float) -> Iterator[tuple[str, bytes]]:
+        told = [(name, data) for name, said in frames for data in self._changed(name, name, said)]
+        for name, data in super().deliver(told, deadline):
+            yield from ((name, changed) for changed in self._changed(name, COORDINATOR, data))
+
+    def _changed(self, client: str, recipient: str, data: bytes) -> Iterable[bytes]:
+        frame = frames.decode(
+            data,
+            self._roster.public_keys,
+            run=self._roster.run,
+            roster=self._roster.digest,
+            recipient=recipient,
+        )
+        return self._hook(client, frame, data)
+
+
+def test_all_rounds_are_stepped_and_every_client_is_charged_for_each(
+    federation: Federation,
+) -> None:
+    drive(federation.coordinator, federation.transport())
+    run, rounds = federation.coordinator, federation.plan.rounds
+    assert (run.phase, run.begun, run.aborted, run.owing) == ("finished", rounds, (), ())
+    assert [attempt.outcome for attempt in run.attempts] == ["stepped"] * rounds
+    assert set(federation.charged().values()) == {rounds}
+    assert all(own == [1, 2, 3] for own in federation.computed().values())
+    grid, clients = federation.plan.grid, federation.plan.clients
+    spread = grid.share_width * np.sqrt(clients * rounds)
+    assert np.abs(run.weights - clients * rounds).max() < 6 * spread
+    assert np.abs(run.weights - clients * rounds).max() > 0
+    for name, said in run.testimonies.items():
+        assert said.taken == rounds
+        assert said.receipt is not None, name
+        federation.plan.require_executed(said.receipt)
+        assert said.receipt.is_secret
+        assert said.receipt.steps == rounds
+    log = (federation.home / COORDINATOR / LOG).read_text().splitlines()
+    assert [json.loads(line)["round"] for line in log] == [1, 2, 3]
+
+
+def test_all_clients_are_given_the_weights_of_the_round(federation: Federation) -> None:
+    drive(federation.coordinator, federation.transport())
+    first, *others = [update.given for update in federation.updates.values()]
+    assert not first[0].any()
+    for given in others:
+        for one, other in zip(first, given, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+# Who dies when, and what becomes of the round: with masks that need all, it is aborted.
+
+
+def silent_from(name: str, phase: str, number: int) -> Callable[..., Iterable[bytes]]:
+    """Returns a hook by which nothing of a client comes from a phase of a round on, once."""
+    gone: list[bool] = []
+
+    def hook(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+        if frame.sender == name and frame.round == number and frame.phase == phase:
+            gone.append(True)
+        return () if gone and client == name and frame.round == number else (data,)
+
+    return hook
+
+
+@pytest.mark.parametrize("phase", [frames.KEYS, frames.SHARES, frames.VECTOR, frames.CONFIRM])
+def test_a_client_that_falls_silent_costs_one_round_at_most(
+    federation: Federation, phase: str
+) -> None:
+    drive(federation.coordinator, Through(federation, silent_from("second", phase, 0)))
+    run, mode = federation.coordinator, federation.plan.mode
+    asked = {
+        "individual-updates": (frames.VECTOR,),
+        "all-or-nothing": (frames.KEYS, frames.VECTOR),
+        "threshold": (frames.KEYS, frames.SHARES, frames.VECTOR, frames.CONFIRM),
+    }[mode]
+    survives = phase not in asked or mode == "threshold"
+    assert run.aborted == (() if survives else (1,))
+    assert run.begun == federation.plan.rounds
+    missed = [attempt.missing for attempt in run.attempts]
+    late = mode == "threshold" and phase == frames.CONFIRM  # its vector is in the sum
+    assert missed == [("second",) if phase in asked and not late else (), (), ()]
+    assert_charged(federation)
+
+
+def assert_charged(federation: Federation) -> None:
+    """Nothing was computed that was not charged first."""
+    charged = federation.charged()
+    for name, own in federation.computed().items():
+        assert max(own, default=0) <= charged[name]
+
+
+def test_a_client_that_is_never_there_stops_the_run_before_a_round(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, plan())
+    federation.end("third")
+    with pytest.raises(FederatedRunError, match="third") as stopped:
+        drive(federation.coordinator, federation.transport())
+    assert stopped.value.code == "TOO_FEW_CLIENTS"
+    assert federation.coordinator.begun == 0
+    assert set(federation.charged().values()) == {0}
+
+
+def test_as_many_as_may_be_silent_need_never_be_there(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, plan(**MODES["threshold"]))
+    federation.end("third")
+    drive(federation.coordinator, federation.transport())
+    assert federation.coordinator.aborted == ()
+    assert federation.coordinator.owing == ("third",)
+    assert federation.charged()["third"] == 0
+
+
+def test_a_run_stops_once_somebody_has_missed_three_rounds(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, plan(rounds=9))
+    gone = Through(
+        federation, lambda client, frame, data: () if client == "third" and frame.round else (data,)
+    )
+    with pytest.raises(FederatedRunError, match="third") as stopped:
+        drive(federation.coordinator, gone)
+    assert stopped.value.code == "TOO_FEW_CLIENTS"
+    assert federation.coordinator.aborted == (2, 3, 4)
+    assert federation.charged() == {"first": 2, "second": 2, "third": 1}  # masks need all keys
+    assert_charged(federation)
+
+
+def test_a_client_that_is_started_again_takes_part_in_the_next_round(
+    federation: Federation,
+) -> None:
+    restarted: list[str] = []
+
+    def hook(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+        if frame.phase == frames.VECTOR and client == "second" and not restarted:
+            restarted.append(client)
+            return federation.begin("second").hello()  # its vector is lost on the way
+        return (data,)
+
+    drive(federation.coordinator, Through(federation, hook))
+    run = federation.coordinator
+    assert run.begun == 3
+    assert run.aborted == (() if federation.plan.mode == "threshold" else (1,))
+    assert federation.charged()["second"] == 3
+    assert federation.computed()["second"] == [2, 3]
+    said = run.testimonies["second"]
+    assert said.taken == 3
+    assert said.receipt is not None
+    assert said.receipt.steps == 3
+
+
+# The coordinator is killed.
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("phase", [frames.MODEL, frames.OPEN, frames.VECTOR])
+def test_a_coordinator_that_is_killed_goes_on_after_the_round(
+    federation: Federation, phase: str
+) -> None:
+    def hook(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+        if frame.phase == phase and frame.round == 1:
+            raise KilledError
+        return (data,)
+
+    with pytest.raises(KilledError):
+        drive(federation.coordinator, Through(federation, hook))
+    before = federation.coordinator.weights
+    again = federation.coordinate()
+    np.testing.assert_array_equal(again.weights, before)
+    assert again.aborted == (2,)
+    drive(again, federation.transport())
+    assert (again.begun, again.aborted, again.owing) == (3, (2,), ())
+    assert_charged(federation)
+    lost = phase == frames.VECTOR
+    assert federation.charged()["first"] == (3 if lost else 2)
+
+
+def test_a_full_disk_steps_nothing_and_the_run_goes_on_from_the_last_round(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, states = atomic_files.write_file, []
+
+    def full(path: Path, content: bytes, **how: Any) -> None:
+        if path.name == STATE:
+            states.append(path)
+            if len(states) == 2:
+                raise atomic_files.not_written(path, OSError(28, "No space left on device"))
+        write(path, content, **how)
+
+    monkeypatch.setattr(atomic_files, "write_file", full)
+    with pytest.raises(OutputWriteError):
+        drive(federation.coordinator, federation.transport())
+    kept = federation.coordinator.weights
+    again = federation.coordinate()
+    np.testing.assert_array_equal(again.weights, kept)
+    drive(again, federation.transport())
+    assert again.aborted == (2,)
+    assert set(federation.charged().values()) == {3}
+
+
+def test_a_pause_ends_the_round_and_charges_no_other(federation: Federation) -> None:
+    drive(
+        federation.coordinator,
+        federation.transport(),
+        stop=lambda: federation.coordinator.begun == 2,
+    )
+    assert federation.coordinator.phase == "paused"
+    assert set(federation.charged().values()) == {2}
+    again = federation.coordinate()
+    drive(again, federation.transport())
+    assert (again.phase, again.aborted) == ("finished", ())
+
+
+# What the coordinator sends that no client answers, and what nobody listens to.
+
+
+def signed(federation: Federation, frame: frames.Frame, sender: str, **change: Any) -> bytes:
+    key = build.known_key(1) if sender == COORDINATOR else federation.keys[sender]
+    return frames.encode(replace(frame, encoded=b"", **{"sender": sender, **change}), key)
+
+
+def weights_with(value: float) -> bytes:
+    return np.full(NUMBERS, value, dtype="<f4").tobytes()
+
+
+MODELS: dict[str, bytes] = {
+    "not a number": weights_with(float("nan")),
+    "infinite": weights_with(float("inf")),
+    "too short": weights_with(0)[:-4],
+    "too long": weights_with(0) + bytes(4),
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("wrong", MODELS)
+def test_weights_that_do_not_fit_are_refused_and_charge_nothing(wrong: str, tmp_path: Path) -> None:
+    federation = Federation(tmp_path, plan())
+
+    def hook(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+        if frame.phase == frames.MODEL and client == "second" and frame.round == 0:
+            return (signed(federation, frame, COORDINATOR, payload=MODELS[wrong]),)
+        return (data,)
+
+    drive(federation.coordinator, Through(federation, hook))
+    run = federation.coordinator
+    assert run.attempts[0].refused == {"second": "CLIENT_FAILED"}
+    assert run.aborted == (1,)
+    assert federation.clients["second"].problems[0].code == "BAD_MODEL"
+    assert federation.charged()["second"] == 2
+
+
+def asked_otherwise(
+    federation: Federation, phase: str, **change: Any
+) -> Callable[..., Iterable[bytes]]:
+    """Returns a hook that changes the first frame of a phase, by whoever sends it."""
+
+    def hook(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+        if frame.phase == phase and client == "second" and frame.round == 0:
+            return (signed(federation, frame, frame.sender, **change),)
+        return (data,)
+
+    return hook
+
+
+DROPPED: dict[str, dict[str, Any]] = {
+    "another run": {"run": "cd" * 16},
+    "another roster": {"roster": "0" * 64},
+    "another recipient": {"recipient": "first"},
+    "a key of nobody": {"sender": "fourth"},
+    "another's name": {"signer": "third"},
+}
+
+
+@pytest.mark.parametrize("wrong", DROPPED)
+def test_frames_of_others_change_nothing(wrong: str, tmp_path: Path) -> None:
+    federation = Federation(tmp_path, plan())
+    change = dict(DROPPED[wrong])
+    key = federation.keys[change.pop("signer", "second")]
+
+    def hook(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+        if frame.phase == frames.VECTOR and client == "second":
+            forged = frames.encode(replace(frame, encoded=b"", payload=b"1234", **change), key)
+            return (forged, data)
+        return (data,)
+
+    drive(federation.coordinator, Through(federation, hook))
+    assert federation.coordinator.aborted == ()
+    assert len(federation.coordinator.problems) == 3
+
+
+def again(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+    """Everything comes twice."""
+    del client, frame
+    return (data, data)
+
+
+def reordered() -> Callable[..., Iterable[bytes]]:
+    """Every frame is followed by the first one of its sender."""
+    first: dict[str, bytes] = {}
+
+    def hook(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+        place = f"{client} {frame.sender}"
+        return (data, first.setdefault(place, data))
+
+    return hook
+
+
+@pytest.mark.parametrize("kind", ["doubled", "stale"])
+def test_frames_that_come_again_count_once(federation: Federation, kind: str) -> None:
+    hook = again if kind == "doubled" else reordered()
+    drive(federation.coordinator, Through(federation, hook))
+    assert federation.coordinator.aborted == ()
+    assert set(federation.charged().values()) == {3}
+    assert all(own == [1, 2, 3] for own in federation.computed().values())
+
+
+def test_two_vectors_of_one_key_in_one_round_count_once(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, plan(**MODES["individual-updates"]))
+
+    def hook(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+        if frame.phase == frames.VECTOR:
+            other = np.full(NUMBERS, 1 << 40, dtype="<i8").tobytes()
+            return (data, signed(federation, frame, client, payload=other))
+        return (data,)
+
+    drive(federation.coordinator, Through(federation, hook))
+    assert np.abs(federation.coordinator.weights).max() < 1 << 30
+    assert {problem.code for problem in federation.coordinator.problems} == {"FRAME_DOUBLED"}
+
+
+@pytest.mark.parametrize("size", [0, 8 * NUMBERS - 8, 8 * NUMBERS + 8, 1 << 22])
+def test_vectors_of_other_lengths_are_dropped(federation: Federation, size: int) -> None:
+    drive(
+        federation.coordinator,
+        Through(federation, asked_otherwise(federation, frames.VECTOR, payload=bytes(size))),
+    )
+    assert federation.coordinator.aborted == (() if federation.plan.mode == "threshold" else (1,))
+    assert federation.coordinator.problems[0].code == "BAD_FRAME"
+
+
+def test_a_client_answers_no_round_that_the_plan_does_not_have(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, plan(**MODES["individual-updates"]))
+    drive(federation.coordinator, federation.transport())
+    client = federation.begin("first")
+    for number, code in ((3, "NOT_AS_PLANNED"), (2, "NOT_RESERVED")):
+        opening = {"agreed": True, "members": ["first", "second", "third"]}
+        for phase, payload in (
+            (frames.MODEL, weights_with(0)),
+            (frames.OPEN, json.dumps(opening, separators=(",", ":")).encode()),
+        ):
+            frame = frames.Frame(
+                run=federation.roster.run,
+                roster=federation.roster.digest,
+                round=number,
+                attempt=number,
+                phase=phase,
+                sender=COORDINATOR,
+                recipient="first",
+                payload=payload,
+            )
+            answers = client.receive(frames.encode(frame, build.known_key(1)), 0.0)
+        (refusal,) = answers
+        assert b"refuse" in refusal
+        assert client.problems[-1].code == code
+        client = federation.begin("first")
+    assert federation.charged()["first"] == 3
+    assert federation.computed()["first"] == []
+
+
+def test_a_client_answers_only_in_its_turn(tmp_path: Path) -> None:
+    federation = Federation(
+        tmp_path,
+        plan(
+            **{**MODES["individual-updates"], "clients_per_round": 1, "participation": "rota"},
+            sampling_rate=0.2,
+            rounds=3,
+        ),
+    )
+    drive(federation.coordinator, federation.transport())
+    assert set(federation.charged().values()) == {1}
+    assert federation.coordinator.aborted == ()
+
+
+def test_another_roster_is_another_run(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, plan(), ledgers=True)
+    changed = replace(federation.roster, plan=plan(rounds=4).to_dict())
+    with pytest.raises(CheckpointError, match="another roster"):
+        federation.begin("first", roster=changed)
+    shutil.rmtree(tmp_path / "first")
+    with pytest.raises(PrivacyError) as refused:
+        federation.begin("first", roster=changed)
+    assert refused.value.code == "RUN_DIFFERS"

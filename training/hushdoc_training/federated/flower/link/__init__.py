@@ -1,1 +1,0 @@
-"""The server's courier, a program that Flower's Python runs."""

@@ -1,1 +1,0 @@
-"""A client's courier, a program that Flower's Python runs."""
