@@ -9,7 +9,8 @@ invoices, in other wordings, from other countries and providers. The number of d
 declared, the unit is a document, delta 1e-5. The encoder is frozen, so its outputs are computed
 once. Then the engine itself draws, clips, adds noise and steps: by the recipe's plan for so many
 documents and Adam at 0.03, and with each lever alone and some together, several times. What
-whitens are words of receipts of tills, never of the kind that is trained on. The last line is JSON:
+whitens, and what public second moments are of, are words of receipts of tills, never of the kind
+that is trained on. Where labels are renamed, the start has no rows for some. The last line is JSON:
 for each lever the mean and the standard deviation of F1 on documents that nothing was learned from.
 """
 
@@ -33,15 +34,17 @@ from torch import nn
 from torch.nn import functional
 
 from hushdoc import metrics
+from hushdoc.document.document import Document
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training import invented
 from hushdoc_training.data import dataset
 from hushdoc_training.models import adapters, whitening
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.noisy_adam import NoisyAdam, second_moments
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import Records
-from hushdoc_training.recipes.kie import public_inputs, recipe, training
+from hushdoc_training.recipes.kie import public_inputs, public_moments, recipe, training
 from hushdoc_training.recipes.kie import start as kie_start
 from hushdoc_training.recipes.kie.records import (
     IGNORED,
@@ -82,13 +85,24 @@ class Lever:
     clipping: str = "flat"
     averaging: str = "none"
     whitened: bool = False
+    optimizer: str = "adam"  # one of `settings.OPTIMIZERS`; SGD has momentum 0.9
     learning_rate: float = 0.03
-    momentum: float | None = None  # SGD with it; Adam where there is none
+    rows: str = "kept"  # of RENAMED in the output layer, one of ROWS
     sampling_rate: float | None = None
     steps: int | None = None
 
 
+RENAMED = ("customer_address", "customer_name", "document_number", "due_date", "iban", "subtotal")
+ROWS = ("kept", "zero", "random", "named")
+"""What the output layer begins with for labels that the start would not know by these names: all
+that it knows; zeros; random numbers, as `--new-labels` has it; or the rows of labels whose names
+the encoder takes for similar."""
+WORDS = 150  # as many as a public document has, about
+SHARPNESS = 10.0  # of the softmax over cosines of names
+
 WHITE = Lever(whitened=True, learning_rate=0.2)
+CORRECTED = Lever(optimizer="adam-corrected")
+PUBLIC = Lever(optimizer="adam-public")
 LEVERS = {
     "plain": Lever(),
     "averaged_ema": Lever(averaging="ema"),
@@ -97,13 +111,25 @@ LEVERS = {
     "layerwise_clipping": Lever(clipping="layerwise"),
     "twice_the_steps": Lever(steps=120),
     "full_batches": Lever(sampling_rate=1.0, steps=20),
-    "full_batches_momentum": Lever(sampling_rate=1.0, steps=15, learning_rate=0.2, momentum=0.9),
+    "full_batches_momentum": Lever(sampling_rate=1.0, steps=15, learning_rate=0.2, optimizer="sgd"),
+    "corrected": CORRECTED,
+    "corrected_smaller": replace(CORRECTED, learning_rate=0.01),
+    "public_moments": PUBLIC,
+    "public_moments_smaller": replace(PUBLIC, learning_rate=0.01),
+    "renamed_zero": Lever(rows="zero"),
+    "renamed_random": Lever(rows="random"),
+    "renamed_named": Lever(rows="named"),
     "whitened": WHITE,
     "whitened_averaged": replace(WHITE, averaging="ema"),
     "whitened_full_batches": replace(WHITE, sampling_rate=1.0, steps=20, learning_rate=0.3),
     "whitened_momentum": replace(
-        WHITE, sampling_rate=1.0, steps=15, learning_rate=100.0, momentum=0.9
+        WHITE, sampling_rate=1.0, steps=15, learning_rate=100.0, optimizer="sgd"
     ),
+    "whitened_corrected": replace(WHITE, optimizer="adam-corrected"),
+    "whitened_corrected_smaller": replace(WHITE, optimizer="adam-corrected", learning_rate=0.07),
+    "whitened_public_moments": replace(WHITE, optimizer="adam-public"),
+    "whitened_renamed_random": replace(WHITE, rows="random"),
+    "whitened_renamed_named": replace(WHITE, rows="named"),
 }
 
 
@@ -144,6 +170,7 @@ class Corpus:
     layer: nn.Linear
     words: list[Words]
     white: torch.Tensor
+    renamed: dict[str, nn.Linear]  # the layer by ROWS
     scored: list[LabelledDocument]
     seen: list[torch.Tensor]
 
@@ -175,7 +202,8 @@ def main() -> int:
         work = options.work or Path(scratch)
         corpus = corpus_of(options.start or public_start(work / "start", scale), options, scale)
     count = options.declared_documents or len(corpus.words)
-    result: dict[str, Any] = {"f1_public": round(corpus.f1(Head(corpus.layer)), 4), "f1": {}}
+    begun = {rows: round(corpus.f1(Head(layer)), 4) for rows, layer in corpus.renamed.items()}
+    result: dict[str, Any] = {"f1_public": begun.pop("kept"), "f1_renamed": begun, "f1": {}}
     for name in options.only or LEVERS:
         found = [trained(corpus, LEVERS[name], scale, count) for _ in range(scale.runs)]
         spread = statistics.stdev(found) if len(found) > 1 else 0.0
@@ -248,7 +276,53 @@ def corpus_of(folder: Path, options: argparse.Namespace, scale: Scale) -> Corpus
         there = batch.targets != IGNORED
         words.append((seen[0][there], batch.targets[there]))
     hook.remove()
-    return Corpus(start=start, layer=layer, words=words, white=white, scored=scored, seen=kept)
+    return Corpus(
+        start=start,
+        layer=layer,
+        words=words,
+        white=white,
+        renamed={rows: renamed(start, layer, rows) for rows in ROWS},
+        scored=scored,
+        seen=kept,
+    )
+
+
+def renamed(start: Start, layer: nn.Linear, rows: str) -> nn.Linear:
+    """Returns the output layer with other rows for the labels of RENAMED."""
+    made, tags = Head(layer).classifier, start.labels.tags
+    new = [number for number, tag in enumerate(tags) if tag[2:] in RENAMED]
+    torch.manual_seed(0)
+    if rows == "zero":
+        rows_of, biases = torch.zeros(len(new), layer.in_features), torch.zeros(len(new))
+    elif rows == "random":
+        rows_of, biases = 0.02 * torch.randn(len(new), layer.in_features), torch.zeros(len(new))
+    elif rows == "named":
+        shares = torch.stack([similar(start, tags[number]) for number in new])
+        rows_of, biases = shares @ layer.weight, shares @ layer.bias
+    with torch.no_grad():
+        if rows != "kept":
+            made.weight[new], made.bias[new] = rows_of, biases
+    return made
+
+
+def similar(start: Start, tag: str) -> torch.Tensor:
+    """Returns how much each tag's row counts for a new one's, by the names of their labels."""
+    encoder, tags = start.encoder, start.labels.tags
+    known = [n for n, one in enumerate(tags) if one[:1] == tag[:1] and one[2:] not in RENAMED]
+    means = []
+    for name in [tag[2:], *(tags[number][2:] for number in known)]:
+        words = name.split("_")
+        page = Document.from_words(words, [(0, 0, 9, 9)] * len(words), width=9, height=9).pages[0]
+        encoded = encoder.encode(page)
+        inputs = encoder.batch([(encoded, 0, len(encoded.ids))])
+        with torch.no_grad():
+            states = start.model.hidden(*(torch.from_numpy(one) for one in inputs.values()))
+        means.append(states[0, 1:-1].mean(0))
+    states = torch.stack(means) - torch.stack(means).mean(0)
+    shares = torch.zeros(len(tags))
+    cosines = functional.cosine_similarity(states[:1], states[1:])
+    shares[known] = (SHARPNESS * cosines).softmax(0)
+    return shares
 
 
 def split(data: str | None, scale: Scale) -> tuple[list[LabelledDocument], list[LabelledDocument]]:
@@ -281,23 +355,18 @@ def trained(corpus: Corpus, lever: Lever, scale: Scale, count: int) -> float:
         clipping_norm=base.clipping_norm,
         expected_records=max(1, round(count * rate)),
     )
-    head = Head(corpus.layer)
+    head = Head(corpus.renamed[lever.rows])
     with adapters.merging(head):
         if lever.whitened:
             whitening.adapt(head, corpus.white)
-        take_steps(head, corpus.words, plan, lever)
+        take_steps(head, corpus, plan, lever)
     return corpus.f1(head)
 
 
-def take_steps(head: nn.Module, words: Sequence[Words], plan: PrivacyPlan, lever: Lever) -> None:
+def take_steps(head: nn.Module, corpus: Corpus, plan: PrivacyPlan, lever: Lever) -> None:
     """Takes all steps of a plan, with a rate that goes down to zero."""
-    parameters = [value for value in head.parameters() if value.requires_grad]
-    optimizer: torch.optim.Optimizer
-    rate = lever.learning_rate
-    if lever.momentum is None:
-        optimizer = torch.optim.Adam(parameters, lr=rate)
-    else:
-        optimizer = torch.optim.SGD(parameters, lr=rate, momentum=lever.momentum)
+    rate, words = lever.learning_rate, corpus.words
+    optimizer = optimizer_of(head, corpus.white, plan, lever)
     private = PrivateTraining(
         plan,
         head,
@@ -315,6 +384,25 @@ def take_steps(head: nn.Module, words: Sequence[Words], plan: PrivacyPlan, lever
             for group in optimizer.param_groups:
                 group["lr"] = rate * (1 - number / plan.steps)
             private.step()
+
+
+def optimizer_of(
+    head: nn.Module, white: torch.Tensor, plan: PrivacyPlan, lever: Lever
+) -> torch.optim.Optimizer:
+    """Returns what steps; public second moments are of the words that whiten."""
+    parameters = [value for value in head.parameters() if value.requires_grad]
+    rate = lever.learning_rate
+    if lever.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=rate, momentum=0.9)
+    if lever.optimizer == "adam":
+        return torch.optim.Adam(parameters, lr=rate)
+    moments = None
+    if lever.optimizer == "adam-public":
+        generator = torch.Generator().manual_seed(0)
+        pages = torch.split(white, WORDS)
+        losses = (public_moments.own_loss(head(words), generator) for words in pages)
+        moments = second_moments(parameters, losses)
+    return NoisyAdam(parameters, lr=rate, deviation=plan.noise_deviation, public=moments)
 
 
 def losses_of(head: nn.Module, examples: Sequence[Words]) -> torch.Tensor:

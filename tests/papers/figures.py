@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from statistics import NormalDist
 
 from hushdoc.accounting import calibration, pld, rdp
+from hushdoc.accounting.calibration import calibrated
 from hushdoc.accounting.mechanism import (
-    ClusterSampled,
     Composed,
     Gaussian,
     Grouped,
@@ -17,6 +17,9 @@ from hushdoc.accounting.mechanism import (
     PoissonSampled,
     WithoutReplacement,
 )
+from hushdoc_training.federated.adversaries import Exposure
+from hushdoc_training.federated.participation import Participation
+from hushdoc_training.federated.shares import Shares
 
 NORMAL = NormalDist()
 
@@ -25,6 +28,8 @@ FUNSD_RATE, FUNSD_STEPS, FUNSD_NOISE, FUNSD_DELTA = 1 / 7, 350, 1.5013, 1 / 389
 XFUND_RATE, XFUND_STEPS, XFUND_DELTA = 1 / 9, 450, 1 / 562
 # Privacy-Aware DocVQA, table 12.
 PROVIDER_RATE, PROVIDER_ROUNDS, PROVIDER_NOISE, PROVIDER_DELTA = 0.2, 10, 0.771484375, 1e-5
+# Forms by documents at several clients, as docs/federated.md has them.
+FORMS_RATE, FORMS_ROUNDS, FORMS_DELTA = 0.5, 60, 1e-5
 CENTRAL_RATE = 1000 / 4149
 CENTRAL_NOISE = {8: 0.83251953125, 4: 1.25244140625, 1: 3.3203125}
 
@@ -46,23 +51,71 @@ def form(num_windows: int) -> Grouped:
 
 
 def feam(
-    num_clients: int, client_rate: float, adversary: str, noise: float = FUNSD_NOISE
-) -> Composed:
-    """Returns FeAm-DP as "released", a "fellow" client or the "server" sees it."""
-    drawn = num_clients * client_rate
-    part = {"released": 1.0, "fellow": (drawn - 1) / drawn, "server": 1 / drawn}[adversary]
-    step = PoissonSampled(
-        sampling_rate=FUNSD_RATE / client_rate,
-        event=Gaussian(noise_multiplier=noise * math.sqrt(part)),
+    num_clients: int,
+    client_rate: float,
+    adversary: str,
+    noise: float = FUNSD_NOISE,
+    how: str = "drawn",
+) -> Mechanism:
+    """Returns FeAm-DP as an adversary sees it, the server single updates."""
+    turns = Participation(
+        how=how,
+        clients=num_clients,
+        clients_per_round=round(num_clients * client_rate),
+        rounds=FUNSD_STEPS,
     )
-    round_ = ClusterSampled(sampling_rate=client_rate, event=step)
-    return Composed(event=round_, count=FUNSD_STEPS)
+    return exposed(turns, FUNSD_RATE, noise).event(adversary)
 
 
-def providers(noise: float = PROVIDER_NOISE) -> Composed:
-    """Returns FL-PROVIDER-DP: clients are drawn, and all of their providers take part."""
-    step = ClusterSampled(sampling_rate=PROVIDER_RATE, event=Gaussian(noise_multiplier=noise))
-    return Composed(event=step, count=PROVIDER_ROUNDS)
+def providers(
+    adversary: str = "model-recipient", noise: float = PROVIDER_NOISE, how: str = "drawn"
+) -> Mechanism:
+    """Returns FL-PROVIDER-DP as an adversary sees it, the server single updates."""
+    return exposed(provider_turns(how), PROVIDER_RATE, noise).event(adversary)
+
+
+def provider_turns(how: str, most_rounds: int | None = None) -> Participation:
+    """Returns who takes part in FL-PROVIDER-DP."""
+    return Participation(
+        how=how,
+        clients=10,
+        clients_per_round=10 if how == "all" else 2,
+        rounds=PROVIDER_ROUNDS,
+        most_rounds=most_rounds,
+    )
+
+
+def exposed(turns: Participation, rate: float, noise: float) -> Exposure:
+    """Returns what a published method shows: no margin in the shares, and draws that count."""
+    return Exposure(
+        participation=turns,
+        client_rate=turns.client_rate(rate),
+        noise_multiplier=noise,
+        shares=Shares(clients=turns.clients_per_round),
+        aggregation="individual-updates",
+        server_draws_by_chance=True,
+    )
+
+
+def forms(num_clients: int, adversary: str) -> Mechanism:
+    """Returns forms by documents at clients that all take part, the server seeing updates."""
+    turns = Participation(
+        how="all", clients=num_clients, clients_per_round=num_clients, rounds=FORMS_ROUNDS
+    )
+    return exposed(turns, FORMS_RATE, forms_noise()).event(adversary)
+
+
+def forms_noise() -> float:
+    """Returns the noise that Renyi accounting finds for an epsilon of 8."""
+    return calibration.noise_multiplier(
+        epsilon=8, delta=FORMS_DELTA, sampling_rate=FORMS_RATE, steps=FORMS_ROUNDS
+    )
+
+
+def chosen_by_the_server() -> Mechanism:
+    """Returns FL-PROVIDER-DP where the server sees sums, and draws one client in every round."""
+    shown = exposed(provider_turns("drawn", PROVIDER_ROUNDS), PROVIDER_RATE, PROVIDER_NOISE)
+    return replace(shown, aggregation="secure-sum", server_draws_by_chance=False).event("server")
 
 
 def fixed_size() -> Composed:
@@ -76,18 +129,6 @@ def fixed_size() -> Composed:
 def each_epoch_once() -> Composed:
     """Returns the epochs of `windows`, with shuffled batches: in one batch of each, surely."""
     return Composed(event=Gaussian(noise_multiplier=FUNSD_NOISE), count=50)
-
-
-def least_noise(
-    mechanism: Callable[[float], Mechanism], epsilon: float, delta: float, *, upto: float = 4.0
-) -> float:
-    """Returns the least noise, to four digits, whose mechanism keeps epsilon."""
-    low, high = 0.0, upto
-    while high - low > 1e-4:
-        middle = (low + high) / 2
-        keeps = middle > 0.1 and pld.epsilon(mechanism(middle), delta) <= epsilon
-        low, high = (low, middle) if keeps else (middle, high)
-    return high
 
 
 def at_renyi(target: float, rate: float, count: int, delta: float) -> float:
@@ -153,21 +194,33 @@ def computed() -> dict[str, float]:
         "window, RDP": rdp.epsilon(windows(), FUNSD_DELTA),
         "window, GDP": gdp_epsilon(FUNSD_RATE, FUNSD_NOISE, FUNSD_STEPS, FUNSD_DELTA),
         **{f"form of {size}": at(form(size)) for size in (2, 3, 4, 8)},
-        "noise for forms, delta 1/149": least_noise(windows, 8, 1 / 149),
-        "noise for forms, delta 1e-5": least_noise(windows, 8, 1e-5),
+        "noise for forms, delta 1/149": calibrated(windows, epsilon=8, delta=1 / 149),
+        "noise for forms, delta 1e-5": calibrated(windows, epsilon=8, delta=1e-5),
         "FUNSD at 20": at_renyi(20, FUNSD_RATE, FUNSD_STEPS, FUNSD_DELTA),
         "XFUND at 20": at_renyi(20, XFUND_RATE, XFUND_STEPS, XFUND_DELTA),
         "shuffled": at(each_epoch_once()),
         "fixed size": pld.epsilon(fixed_size(), FUNSD_DELTA, adjacency="replace-one"),
     }
     for num_clients, client_rate in ((2, 1.0), (4, 0.5), (8, 0.5), (16, 0.5)):
-        for adversary in ("released", "fellow", "server"):
+        for adversary in ("model-recipient", "co-client", "server"):
             name = f"FeAm-DP, {num_clients} clients, {adversary}"
             found[name] = at(feam(num_clients, client_rate, adversary))
-    found["FeAm-DP, RDP"] = rdp.epsilon(feam(16, 0.5, "released"), FUNSD_DELTA)
-    found["FeAm-DP, noise"] = least_noise(
-        lambda noise: feam(16, 0.5, "released", noise), 8, FUNSD_DELTA
-    )
+    found["FeAm-DP, RDP"] = rdp.epsilon(feam(16, 0.5, "model-recipient"), FUNSD_DELTA)
+    found["FeAm-DP, rota"] = at(feam(16, 0.5, "model-recipient", how="rota"))
+    for how in ("drawn", "rota"):
+        found[f"FeAm-DP, noise, {how}"] = calibrated(
+            lambda noise, how=how: feam(16, 0.5, "model-recipient", noise, how),
+            epsilon=8,
+            delta=FUNSD_DELTA,
+        )
+    found["forms, noise"] = forms_noise()
+    for num_clients in (4, 16):
+        for adversary in ("model-recipient", "co-client", "server"):
+            found[f"forms, {num_clients} clients, {adversary}"] = at(
+                forms(num_clients, adversary), FORMS_DELTA
+            )
+    for m, t, c in ((16, 1, 2), (8, 1, 1), (2, 0, 1)):
+        found[f"overhead of {m}, {t}, {c}"] = Shares(clients=m, silent=t, colluding=c).overhead
     counted = sampled(PROVIDER_RATE, PROVIDER_NOISE, PROVIDER_ROUNDS)
     found |= {
         "providers, as published": at(counted, PROVIDER_DELTA),
@@ -175,8 +228,20 @@ def computed() -> dict[str, float]:
             PROVIDER_RATE, PROVIDER_NOISE, PROVIDER_ROUNDS, PROVIDER_DELTA
         ),
         "providers": at(providers(), PROVIDER_DELTA),
-        "providers, server": at(providers(PROVIDER_NOISE / math.sqrt(2)), PROVIDER_DELTA),
-        "providers, noise": least_noise(providers, 8, PROVIDER_DELTA),
+        "providers, server": at(providers("server"), PROVIDER_DELTA),
+        "providers, chosen": at(chosen_by_the_server(), PROVIDER_DELTA),
+        "providers, rota": at(providers(how="rota"), PROVIDER_DELTA),
+        "providers, rota, two places": at(
+            Grouped(size=2, event=providers(how="rota")), PROVIDER_DELTA
+        ),
+        **{
+            f"providers, noise, {how}": calibrated(
+                lambda noise, how=how: providers(noise=noise, how=how),
+                epsilon=8,
+                delta=PROVIDER_DELTA,
+            )
+            for how in ("all", "rota", "drawn")
+        },
         "central, GDP": gdp_epsilon(
             CENTRAL_RATE, CENTRAL_NOISE[8], PROVIDER_ROUNDS, PROVIDER_DELTA
         ),

@@ -104,8 +104,8 @@ class TestTwoClusters:
     ) -> None:
         found = figures.computed()
         name = f"FeAm-DP, {clients} clients"
-        assert found[f"{name}, released"] == pytest.approx(released, abs=0.005)
-        assert found[f"{name}, fellow"] == pytest.approx(fellow, abs=0.05)
+        assert found[f"{name}, model-recipient"] == pytest.approx(released, abs=0.005)
+        assert found[f"{name}, co-client"] == pytest.approx(fellow, abs=0.05)
         assert found[f"{name}, server"] == pytest.approx(server, abs=0.05)
 
     def test_renyi_accounting_finds_more_than_published_as_well(self, figures: ModuleType) -> None:
@@ -117,25 +117,28 @@ class TestTwoClusters:
         step = PoissonSampled(sampling_rate=2 / 7, event=Gaussian(noise_multiplier=1.5013))
         inner = float(rdp.rdp(step, (order,))[0])
         by_hand = 350 / (order - 1) * math.log(1 - rate + rate * math.exp((order - 1) * inner))
-        found = float(rdp.rdp(figures.feam(16, rate, "released"), (order,))[0])
+        found = float(rdp.rdp(figures.feam(16, rate, "model-recipient"), (order,))[0])
         assert found == pytest.approx(by_hand, rel=1e-9)
 
     def test_the_certificate_declares_what_holds(self, figures: ModuleType, golden: Golden) -> None:
         claim, found = golden("feam-dp"), figures.computed()
-        for adversary, name, aggregation in (
-            ("model-recipient", "released", "secure-sum"),
-            ("co-client", "fellow", "secure-sum"),
-            ("server", "server", "individual-updates"),
+        for adversary, aggregation in (
+            ("model-recipient", "secure-sum"),
+            ("co-client", "secure-sum"),
+            ("server", "individual-updates"),
         ):
             guarantee = guarantee_of(claim, adversary, "sequence")
-            assert is_hundredth_above(guarantee.epsilon, found[f"FeAm-DP, 16 clients, {name}"])
+            assert is_hundredth_above(guarantee.epsilon, found[f"FeAm-DP, 16 clients, {adversary}"])
             assert guarantee.aggregation == aggregation
             assert code_with(claim, guarantee, epsilon=7.01) == "EPSILON_NOT_REPRODUCED"
 
     def test_remedies(self, figures: ModuleType) -> None:
-        """Noise made for the mixture; or every client in every round, at the rate of the whole."""
-        assert figures.computed()["FeAm-DP, noise"] == pytest.approx(1.84, abs=0.005)
-        everyone = figures.feam(16, 1.0, "released")
+        """Noise made for the mixture, a rota, or every client in every round at the whole rate."""
+        found = figures.computed()
+        assert found["FeAm-DP, noise, drawn"] == pytest.approx(1.842, abs=0.0005)
+        assert found["FeAm-DP, noise, rota"] == pytest.approx(1.836, abs=0.0005)
+        assert found["FeAm-DP, rota"] == pytest.approx(10.92, abs=0.005)
+        everyone = figures.feam(16, 1.0, "model-recipient", how="all")
         found = pld.epsilon(everyone, figures.FUNSD_DELTA)
         assert found == pytest.approx(figures.computed()["window"], rel=1e-6)
 
@@ -148,7 +151,15 @@ class TestThreeProviders:
         assert found["providers, as published"] == pytest.approx(7.98, abs=0.005)
         assert found["providers"] == pytest.approx(14.46, abs=0.01)
         assert found["providers, server"] == pytest.approx(23.7, abs=0.05)
-        assert found["providers, noise"] == pytest.approx(1.204, abs=0.0005)
+        assert found["providers, noise, drawn"] == pytest.approx(1.204, abs=0.0005)
+
+    def test_a_rota_costs_less_than_drawing(self, figures: ModuleType) -> None:
+        found = figures.computed()
+        assert found["providers, rota"] == pytest.approx(8.98, abs=0.005)
+        assert found["providers, rota, two places"] == pytest.approx(21.7, abs=0.05)
+        noise = [found[f"providers, noise, {how}"] for how in ("all", "rota")]
+        assert noise == pytest.approx([0.771, 0.849], abs=0.0005)
+        assert found["providers, chosen"] == pytest.approx(25.20, abs=0.005)
 
     def test_the_central_rows_hold(self, figures: ModuleType) -> None:
         found = figures.computed()

@@ -77,7 +77,7 @@ def test_seven_is_refuted(figures: ModuleType) -> None:
     lower = math.log((least_hits - figures.FUNSD_DELTA) / most_alarms)
 
     assert lower > figures.computed()["window"]
-    assert lower < figures.computed()["FeAm-DP, 4 clients, released"]
+    assert lower < figures.computed()["FeAm-DP, 4 clients, model-recipient"]
 
 
 def test_the_attack_claims_nothing_where_nothing_is_to_be_found(figures: ModuleType) -> None:

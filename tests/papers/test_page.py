@@ -1,4 +1,4 @@
-"""docs/papers.md says what is computed, and nothing that is not."""
+"""docs/papers.md, and the figures of docs/federated.md, say what is computed and nothing else."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+FEDERATED = (ROOT / "docs" / "federated.md").read_text(encoding="utf-8")
+COMPARED = FEDERATED.partition("figures: begin")[2].partition("figures: end")[0]
 NUMBER = re.compile(r"(?<![\w./-])\d+\.\d+(?![\w/])")
 
 PUBLISHED = {
@@ -33,14 +35,14 @@ def test_every_decimal_is_computed_or_published(figures: ModuleType) -> None:
     computed = figures.computed().values()
     unknown = [
         number
-        for number in NUMBER.findall(PAGE)
+        for number in NUMBER.findall(PAGE + COMPARED)
         if number not in PUBLISHED and not any(rounds_to(value, number) for value in computed)
     ]
     assert unknown == []
 
 
 def test_every_computed_figure_stands_there(figures: ModuleType) -> None:
-    numbers = set(NUMBER.findall(PAGE))
+    numbers = set(NUMBER.findall(PAGE + COMPARED))
     missing = [
         name
         for name, value in figures.computed().items()
@@ -54,8 +56,37 @@ def test_every_row_of_the_federated_table(figures: ModuleType) -> None:
     for clients, rate in ((2, "1"), (4, "1/2"), (8, "1/2"), (16, "1/2")):
         (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| {clients}, {rate} |")]
         cells = [cell.strip() for cell in row.strip("|").split("|")][2:]
-        for cell, adversary in zip(cells, ("released", "fellow", "server"), strict=True):
+        for cell, adversary in zip(cells, ("model-recipient", "co-client", "server"), strict=True):
             assert rounds_to(found[f"FeAm-DP, {clients} clients, {adversary}"], cell)
+
+
+def test_every_row_of_the_forms(figures: ModuleType) -> None:
+    found = figures.computed()
+    for clients in (4, 16):
+        (row,) = [line for line in COMPARED.splitlines() if line.startswith(f"| {clients} | ")]
+        cells = [cell.strip() for cell in row.strip("|").split("|")][1:]
+        for cell, whom in zip(cells, ("model-recipient", "co-client", "server"), strict=True):
+            assert rounds_to(found[f"forms, {clients} clients, {whom}"], cell)
+
+
+def test_every_way_to_take_part(figures: ModuleType) -> None:
+    found = figures.computed()
+    providers, feam = (
+        next(line for line in COMPARED.splitlines() if line.startswith(f"| {name}: "))
+        for name in ("FL-PROVIDER-DP", "FeAm-DP")
+    )
+    shown = [
+        (providers, ["providers, as published", "providers, noise, all"]),
+        (providers, ["providers, rota", "providers, noise, rota"]),
+        (providers, ["providers", "providers, noise, drawn"]),
+        (feam, ["window"]),
+        (feam, ["FeAm-DP, rota", "FeAm-DP, noise, rota"]),
+        (feam, ["FeAm-DP, 16 clients, model-recipient", "FeAm-DP, noise, drawn"]),
+    ]
+    for place, (row, names) in enumerate(shown):
+        numbers = NUMBER.findall(row.split("|")[2 + place % 3])
+        assert len(numbers) == len(names)
+        assert all(rounds_to(found[name], n) for name, n in zip(names, numbers, strict=True))
 
 
 def test_every_test_it_names_is_there() -> None:

@@ -6,13 +6,13 @@ something else (see the caveats), so this is a certificate for an implementation
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from examples import parts
-from hushdoc.accounting.mechanism import ClusterSampled, Composed, Gaussian, Mechanism
+from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Claim, ProtectedData, ProtectedUnit, PublicData
+from hushdoc_training.federated.participation import Participation
 
 DATA = "invoices of ten clients"
 NUM_CLIENTS, CLIENTS_IN_A_ROUND = 10, 2
@@ -82,13 +82,15 @@ def fl_provider_dp() -> Certificate:
 
 def provider_transcripts(noise_multiplier: float = NOISE_MULTIPLIER) -> dict[str, Mechanism]:
     """Returns FL-PROVIDER-DP as its adversaries see it: sums of clients, or one client's share."""
-
-    def seen(noise: float) -> Mechanism:
-        step = ClusterSampled(sampling_rate=CLIENT_RATE, event=Gaussian(noise_multiplier=noise))
-        return Composed(event=step, count=ROUNDS)
-
-    share = noise_multiplier / math.sqrt(CLIENTS_IN_A_ROUND)
-    return {"released": seen(noise_multiplier), "one-share": seen(share)}
+    turns = Participation(
+        how="drawn", clients=NUM_CLIENTS, clients_per_round=CLIENTS_IN_A_ROUND, rounds=ROUNDS
+    )
+    return parts.as_seen(
+        {"released": "model-recipient", "one-share": "server"},
+        turns,
+        rate=turns.client_rate(CLIENT_RATE),
+        noise_multiplier=noise_multiplier,
+    )
 
 
 def _protected() -> ProtectedData:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from examples import funsd, parts
-from hushdoc.accounting.mechanism import ClusterSampled, Mechanism
+from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.certificate.certificate import Certificate
+from hushdoc_training.federated.participation import Participation
 
 NUM_CLIENTS, CLIENT_RATE = 16, 0.5
 
@@ -78,10 +78,12 @@ def feam_transcripts(
 ) -> dict[str, Mechanism]:
     """Returns FeAm-DP as its adversaries see it: sums, sums less one share of noise, one share."""
     drawn = round(num_clients * client_rate)
-    left = {"released": 1.0, "less-one-share": (drawn - 1) / drawn, "one-share": 1 / drawn}
-
-    def seen(part: float) -> Mechanism:
-        step = funsd.one_step(noise_multiplier * math.sqrt(part), funsd.SAMPLING_RATE / client_rate)
-        return funsd.steps(ClusterSampled(sampling_rate=client_rate, event=step))
-
-    return {name: seen(part) for name, part in left.items()}
+    turns = Participation(
+        how="drawn", clients=num_clients, clients_per_round=drawn, rounds=funsd.STEPS
+    )
+    return parts.as_seen(
+        {"released": "model-recipient", "less-one-share": "co-client", "one-share": "server"},
+        turns,
+        rate=turns.client_rate(funsd.SAMPLING_RATE),
+        noise_multiplier=noise_multiplier,
+    )

@@ -13,6 +13,9 @@ from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.certificate import dp_guarantee, guarantees
 from hushdoc.certificate.certificate import Certificate, ModelIdentity
 from hushdoc.certificate.claim import Claim, DataAccess, Guarantee
+from hushdoc_training.federated.adversaries import Exposure
+from hushdoc_training.federated.participation import Participation
+from hushdoc_training.federated.shares import Shares
 
 VERSION = "0.1.0"
 """Of the hushdoc that the examples were first made with; they stay as they are in later ones."""
@@ -61,6 +64,29 @@ def differential_privacy(
     )
     mu = found.gdp_mu
     return dataclasses.replace(found, gdp_mu=None if mu is None else round(mu, 4))
+
+
+def as_seen(
+    names: Mapping[str, str],
+    turns: Participation,
+    *,
+    rate: float,
+    noise_multiplier: float,
+) -> dict[str, Mechanism]:
+    """Returns a published method as adversaries see it, by the names of their transcripts.
+
+    Its clients share the noise without a margin, the server sees single updates, and draws clients
+    by chance, which counts against it as well, as published.
+    """
+    shown = Exposure(
+        participation=turns,
+        client_rate=rate,
+        noise_multiplier=noise_multiplier,
+        shares=Shares(clients=turns.clients_per_round),
+        aggregation="individual-updates",
+        server_draws_by_chance=True,
+    )
+    return {name: shown.event(adversary) for name, adversary in names.items()}
 
 
 def federated(

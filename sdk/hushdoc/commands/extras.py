@@ -20,6 +20,7 @@ EXTRAS = {
     "offline": ("dp_accounting",),
     "pandas": ("pandas",),
     "parquet": ("pyarrow",),
+    "federated": ("flwr",),
     "export": ("onnx", "onnxscript"),
 }
 """The packages by which an extra is known, besides those of extras that it includes. `gpu` is seen

@@ -48,6 +48,7 @@ from hushdoc_training.randomness.integer_noise import Integers
 from hushdoc_training.randomness.lattice import SUMMED_IN_FLOAT32, truncated
 from hushdoc_training.randomness.sampling import Uniforms
 from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.receipt import Receipt
 
 Example = TypeVar("Example")
 Floats = npt.NDArray[np.float64]
@@ -401,6 +402,15 @@ class FedAvgDp(Generic[Example]):
         self._tensors = trained_tensors(training.model)
         self.numbers = count(self._tensors)
         self._done = 0
+
+    @property
+    def receipt(self) -> Receipt:
+        """What the client's own training executed; see `PrivateTraining.receipt`."""
+        return self._training.receipt
+
+    def claim_details(self, name: str) -> claims.ClaimDetails:
+        """Returns what a claim says of the checks: what they read, and what they assume."""
+        return self._training.claim_details(name)
 
     def compute(self, weights: Weights, number: int) -> Integers:
         """Returns the change of a round; see `Update.compute`."""

@@ -100,7 +100,7 @@ def test_dropout_is_what_the_settings_say(
     model, encoder = small_start.model, small_start.encoder
     record = records_of(receipts[:1], encoder, small_start.labels, unit="document")[0]
     for probability in (0.0, 0.2):
-        private._set_dropout(model, probability)
+        private.set_dropout(model, probability)
         assert model.training
         losses = [losses_of(model, encoder, examples_of(record), device=CPU) for _ in range(2)]
         assert torch.equal(*losses) is (probability == 0.0)

@@ -199,7 +199,7 @@ def test_dropout_is_what_the_settings_say(
     start = kie_start.start_from(str(encoders(architecture)), labels, max_tokens=64)
     record = records_of(receipts[:1], start.encoder, labels, unit="document")[0]
     for probability in (0.0, 0.2):
-        private._set_dropout(start.model, probability)
+        private.set_dropout(start.model, probability)
         losses = [
             losses_of(start.model, start.encoder, examples_of(record), device=CPU) for _ in range(2)
         ]

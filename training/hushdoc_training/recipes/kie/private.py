@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -54,45 +55,72 @@ def private_training(
     The clipper is tried on invented windows, so that no document is read before a step is charged.
     Factors of low rank join the model, and the caller merges them (`adapters.merging`).
     """
-    if plan.privacy_unit not in UNITS:
-        raise ValueError(
-            f"privacy_unit is '{plan.privacy_unit}'; expected one of {', '.join(UNITS)}."
-        )
-    image = start.preprocessing.image
-    if image is not None and plan.privacy_unit != "document":
-        raise PrivacyError(
-            f"The privacy unit is '{plan.privacy_unit}' and the model reads images of pages: "
-            "what one window says is seen in the image beside all others of its page, so that "
-            "it would not be protected. Choose the unit 'document', or train without images."
-        )
-    model, encoder = start.model, start.encoder
-    model.eval()  # the probe in freeze must not draw dropout masks
-    layout.freeze(model, trained=Trained.of(settings.trained), image=image)
-    if settings.scaling == "public":
-        whitening.adapt(model.inner, public_inputs.of_invented(start))
-    model.to(device)
+    require_protected(start, plan.privacy_unit)
+    prepare(start, settings, device=device)
     optimizer = _optimizer(start, settings, plan)
-    _set_dropout(model, settings.dropout)
-    windows = records_of(documents, encoder, start.labels, unit=plan.privacy_unit)
+    set_dropout(start.model, settings.dropout)
+    windows = records_of(documents, start.encoder, start.labels, unit=plan.privacy_unit)
     return PrivateTraining(
         plan,
-        model,
+        start.model,
         optimizer,
         records=windows.each(examples_of),
-        losses=partial(losses_of, model, encoder, device=device),
-        backend=settings.backend,
-        clipping=settings.clipping,
+        losses=partial(losses_of, start.model, start.encoder, device=device),
+        **how_to_sum(start, settings),
         averaging=settings.averaging,
-        max_examples=max(1, min(MAX_EXAMPLES, MAX_TOKENS // _example_tokens(start))),
-        length=length_of,
-        trial_records=trial_records(
-            vocabulary=len(model.word_embeddings), tags=len(start.labels.tags), image=image
-        ),
-        tolerance=BF16_TOLERANCE,
         noise_distribution=settings.noise_distribution,
         charge=charge,
         view=view,
         loss_bound=settings.loss_bound,
+    )
+
+
+def require_protected(start: Start, unit: str) -> None:
+    """Raises ValueError for a unit that no records are made of, PrivacyError where images tell."""
+    if unit not in UNITS:
+        raise ValueError(f"privacy_unit is '{unit}'; expected one of {', '.join(UNITS)}.")
+    if start.preprocessing.image is not None and unit == "sequence":
+        raise PrivacyError(
+            f"The privacy unit is '{unit}' and the model reads images of pages: "
+            "what one window says is seen in the image beside all others of its page, so that "
+            "it would not be protected. Choose the unit 'document', or train without images."
+        )
+
+
+def prepare(start: Start, settings: PrivateSettings, *, device: torch.device) -> None:
+    """Freezes what is not to be trained, scales and moves the start's model; reads no document.
+
+    Dropout is set afterwards, as whatever is measured on public documents leaves it off.
+    """
+    model = start.model
+    model.eval()  # the probe in freeze must not draw dropout masks
+    layout.freeze(model, trained=Trained.of(settings.trained), image=start.preprocessing.image)
+    if settings.scaling == "public":
+        whitening.adapt(model.inner, public_inputs.of_invented(start))
+    model.to(device)
+
+
+def how_to_sum(start: Start, settings: PrivateSettings) -> dict[str, Any]:
+    """Returns how a start's clipped sums are computed, and the invented windows of the self-test.
+
+    A `PrivateSum` takes it, and whatever is made of one.
+    """
+    return {
+        "backend": settings.backend,
+        "clipping": settings.clipping,
+        "max_examples": max(1, min(MAX_EXAMPLES, MAX_TOKENS // _example_tokens(start))),
+        "length": length_of,
+        "trial_records": invented_records(start),
+        "tolerance": BF16_TOLERANCE,
+    }
+
+
+def invented_records(start: Start) -> list[tuple[Example, ...]]:
+    """Returns records of invented windows, on which checks read no document."""
+    return trial_records(
+        vocabulary=len(start.model.word_embeddings),
+        tags=len(start.labels.tags),
+        image=start.preprocessing.image,
     )
 
 
@@ -123,7 +151,8 @@ def _example_tokens(start: Start) -> int:
     return tokens if image is None else tokens + layout.num_patches(start.model, image)
 
 
-def _set_dropout(model: TokenClassifier, probability: float) -> None:
+def set_dropout(model: TokenClassifier, probability: float) -> None:
+    """Puts a model into training mode, in which it drops out with a probability."""
     model.train()
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):

@@ -1,0 +1,1 @@
+"""The network of federated runs: Flower carries frames between parties in processes of its own."""

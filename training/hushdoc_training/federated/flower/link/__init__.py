@@ -1,0 +1,1 @@
+"""The server's courier, a program that Flower's Python runs."""

@@ -1,0 +1,1 @@
+"""A client's courier, a program that Flower's Python runs."""
