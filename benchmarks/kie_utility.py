@@ -18,7 +18,11 @@ From the last of these that there is, models are trained without privacy, at eps
 for each document (delta 1e-5), and at epsilon 8 in the paper's terms: for each window of tokens,
 delta one over the number of windows. From the others without privacy, and at epsilon 8 and 20. With
 --work an interrupted benchmark goes on where it was, and takes what `own_data.py` trained there.
-The last line is JSON, of means over the seeds:
+So it can be run in parts, which --starts, --arms and --seeds choose:
+
+    python benchmarks/kie_utility.py ... --work runs/utility --starts public --arms dp_eps1_document
+
+The last line is JSON, of means over the seeds that any part has trained, null where none has:
 
     f1_public                 the start, before it is trained on the corpus
     f1_nonprivate, f1_dp_...  after training
@@ -26,6 +30,7 @@ The last line is JSON, of means over the seeds:
     gain_kept_eps8            what training adds to the start at epsilon 8 for each document, over
                               what it adds without privacy
     spread                    standard deviations over the seeds
+    seeds                     how many there are of each
     missed                    goals that were missed, and by how much
 """
 
@@ -55,13 +60,13 @@ from hushdoc_training.recipes.kie import recipe
 from hushdoc_training.recipes.kie import start as kie_start
 from hushdoc_training.recipes.kie.records import records_of
 
-WORKERS = 2
-"""Trainings at a time, each on its share of the cores."""
-
 NONPRIVATE, PAPERS_TERMS = "not_private", "dp_eps8_sequence"
 DOCUMENT = {f"dp_eps{epsilon}_document": epsilon for epsilon in (1, 3, 8, 20)}
+ARMS = (NONPRIVATE, *DOCUMENT, PAPERS_TERMS)
 OF_ALL_STARTS = (NONPRIVATE, "dp_eps8_document", "dp_eps20_document")
 """Arms, named as `own_data.py` names their folders."""
+
+STARTS = ("raw", "invented", "public")
 
 TABLE_2 = {
     "funsd": {
@@ -101,13 +106,11 @@ class Start:
         place: Where its runs are.
         model: The value of `--start`, with options that belong to it.
         run: Its folder; None where it has learned no label.
-        arms: What is trained from it.
     """
 
     place: Place
     model: str
     run: Path | None
-    arms: tuple[str, ...]
 
     def scored(self, pages: Pages) -> float:
         """Returns its F1 before it is trained on the corpus."""
@@ -127,7 +130,10 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, help="folder of the corpus")
     parser.add_argument("--start", type=Path, help="run folder of a public start")
     parser.add_argument("--work", type=Path, help="keep runs here, and continue them")
+    parser.add_argument("--starts", nargs="+", choices=STARTS, help="train from these alone")
+    parser.add_argument("--arms", nargs="+", choices=ARMS, help="train these alone")
     parser.add_argument("--seeds", type=int, help="of each training (default: 3)")
+    parser.add_argument("--workers", type=int, default=2, help="trainings at a time (default: 2)")
     parser.add_argument("--plain", help="options of every training without privacy")
     parser.add_argument("--private", help="options of every training with privacy")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
@@ -135,69 +141,80 @@ def main() -> int:
     scale = own_data.QUICK if options.quick else own_data.FULL
     told = {name: getattr(options, name) for name in ("seeds", "plain", "private")}
     scale = replace(scale, **{name: value for name, value in told.items() if value is not None})
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // WORKERS)))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // options.workers)))
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         folder = (options.work or Path(scratch)) / options.data.name
         place = Place(data=options.data, folder=folder, scale=scale)
-        result = measured(place, options.start, quick=options.quick)
+        result = measured(place, options)
     result |= {
-        "seeds": scale.seeds,
         "plain": scale.plain,
         "private": scale.private,
         "quick": options.quick,
         "start": None if options.start is None else options.start.name,
+        "threads": int(os.environ["OMP_NUM_THREADS"]),
         **machine.stamp(began, "torch"),
     }
     print(json.dumps(result))
     return 0
 
 
-def measured(place: Place, public: Path | None, *, quick: bool) -> dict[str, Any]:
+def measured(place: Place, options: argparse.Namespace) -> dict[str, Any]:
     """Returns the figures of a corpus."""
     pages = Pages.read(place)
-    starts = starts_of(place, public, quick=quick)
-    *_, last = starts
+    *others, last = STARTS if options.start else STARTS[:-1]
+    chosen = options.starts or (*others, last)
+    kept_here = [name for name in others if (place.folder / name).is_dir()]
+    starts = {
+        name: start_of(name, place, options)
+        for name in (*others, last)
+        if name == last or name in chosen or name in kept_here
+    }
     windows, length = windows_of(pages, starts[last])
     words = arms(pages, place.scale, windows, length)
+    of_start = {name: ARMS if name == last else OF_ALL_STARTS for name in starts}
     tasks = [
         (name, arm, seed)
-        for name, start in reversed(starts.items())
         for seed in range(place.scale.seeds)
-        for arm in start.arms
+        for name in reversed(of_start)
+        if name in chosen
+        for arm in of_start[name]
+        if arm in (options.arms or ARMS)
     ]
 
-    def train(task: tuple[str, str, int]) -> float:
+    def train(task: tuple[str, str, int]) -> None:
         name, arm, seed = task
         start = starts[name]
         told = f"{words[arm]} --seed {seed}"
-        return pages.trained(start.place, f"{arm}-{seed}", start.model, told)[0]
+        pages.trained(start.place, f"{arm}-{seed}", start.model, told)
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        scores = dict(zip(tasks, pool.map(train, tasks), strict=True))
-    each = {
+    with ThreadPoolExecutor(options.workers) as pool:
+        list(pool.map(train, tasks))
+    scores = {
         name: {
-            arm: [scores[name, arm, seed] for seed in range(place.scale.seeds)]
-            for arm in start.arms
+            arm: pages.finished(start.place, arm, start.model, words[arm]) for arm in of_start[name]
         }
         for name, start in starts.items()
     }
     before = {name: start.scored(pages) for name, start in starts.items()}
     kept = {name: start.kept(pages) for name, start in starts.items()}
-    print(table_2(place.data.name, each, before, kept, num_labels=len(pages.labels)), flush=True)
-    result = figures(each[last], before[last])
+    print(f"\nF1 from the start '{last}', which has {before[last]:.3f}: mean (spread) x seeds")
+    print("\n".join(f"{arm:20} {shown(found)}" for arm, found in scores[last].items()))
+    print(table_2(place.data.name, scores, before, kept, num_labels=len(pages.labels)), flush=True)
+    result = figures(scores[last], before[last])
     return {
         "corpus": place.data.name,
         **result,
         "missed": missed(place.data.name, result),
-        "spread": {named(arm): spread(found) for arm, found in each[last].items()},
+        "spread": {named(arm): spread(found) for arm, found in scores[last].items()},
+        "seeds": {named(arm): len(found) for arm, found in scores[last].items()},
         "starts": {
             name: {
                 "kept_labels": kept[name],
                 "f1_public": round(before[name], 4),
-                **{named(arm): [round(f1, 4) for f1 in found] for arm, found in scored.items()},
+                **{named(arm): [round(f1, 4) for f1 in f1s] for arm, f1s in found.items()},
             }
-            for name, scored in each.items()
+            for name, found in scores.items()
         },
         "num_train": len(pages.train),
         "num_held_out": len(pages.held_out),
@@ -208,31 +225,19 @@ def measured(place: Place, public: Path | None, *, quick: bool) -> dict[str, Any
     }
 
 
-def starts_of(place: Place, public: Path | None, *, quick: bool) -> dict[str, Start]:
-    """Returns the starts by name; invented pages are learned here, unless they are already."""
-    all_arms = (NONPRIVATE, *DOCUMENT, PAPERS_TERMS)
-    at = replace(place, folder=place.folder / "invented") if public else place
-    invented, _ = own_data.invented_start(at)
-    untrained = replace(place, folder=place.folder / "raw")
-    found = {
-        "raw": Start(
-            place=untrained,
-            model=nearly_untrained(untrained) if quick else "minilm --box-level segment",
-            run=None,
-            arms=OF_ALL_STARTS,
-        ),
-        "invented": Start(
-            place=at,
-            model=shlex.quote(str(invented)),
-            run=invented,
-            arms=OF_ALL_STARTS if public else all_arms,
-        ),
-    }
-    if public:
+def start_of(name: str, place: Place, options: argparse.Namespace) -> Start:
+    """Returns a start; invented pages are learned here, unless they are already."""
+    if name == "public":
+        public: Path = options.start
         run = public / "start" if (public / "start").is_dir() else public
-        model = shlex.quote(str(run))
-        found["public"] = Start(place=place, model=model, run=run, arms=all_arms)
-    return found
+        return Start(place=place, model=shlex.quote(str(run)), run=run)
+    if name == "invented":
+        at = replace(place, folder=place.folder / "invented") if options.start else place
+        run, _ = own_data.invented_start(at)
+        return Start(place=at, model=shlex.quote(str(run)), run=run)
+    at = replace(place, folder=place.folder / "raw")
+    model = nearly_untrained(at) if options.quick else "minilm --box-level segment"
+    return Start(place=at, model=model, run=None)
 
 
 def nearly_untrained(place: Place) -> str:
@@ -279,18 +284,16 @@ def windows_of(pages: Pages, start: Start) -> tuple[int, int]:
 
 
 def figures(scores: dict[str, list[float]], public: float) -> dict[str, float | None]:
-    """Returns means over the seeds, and what privacy leaves of them."""
-    mean = {arm: statistics.fmean(found) for arm, found in scores.items()}
+    """Returns means over the seeds, and what privacy leaves of them; None where nothing was run."""
+    mean = {arm: statistics.fmean(scores[arm]) if scores.get(arm) else None for arm in ARMS}
     best = mean[NONPRIVATE]
-    result: dict[str, float | None] = {"f1_public": round(public, 4)}
-    result |= {named(arm): round(f1, 4) for arm, f1 in mean.items()}
+    result = {"f1_public": public, **{named(arm): f1 for arm, f1 in mean.items()}}
     for arm in ("dp_eps8_document", PAPERS_TERMS):
-        if arm in mean:
-            kept = round(mean[arm] / best, 4) if best else None
-            result[f"retention_{arm.removeprefix('dp_')}"] = kept
-    gain, gained = mean["dp_eps8_document"] - public, best - public
-    result["gain_kept_eps8"] = round(gain / gained, 4) if gained > 0 else None
-    return result
+        f1 = mean[arm]
+        result[f"retention_{arm.removeprefix('dp_')}"] = f1 / best if best and f1 else None
+    f1, gained = mean["dp_eps8_document"], (best or 0.0) - public
+    result["gain_kept_eps8"] = (f1 - public) / gained if f1 is not None and gained > 0 else None
+    return {name: None if value is None else round(value, 4) for name, value in result.items()}
 
 
 def named(arm: str) -> str:
@@ -299,7 +302,7 @@ def named(arm: str) -> str:
 
 
 def spread(scores: Sequence[float]) -> float | None:
-    """Returns the standard deviation of scores; None of one."""
+    """Returns the standard deviation of scores; None of fewer than two."""
     return round(statistics.stdev(scores), 4) if len(scores) > 1 else None
 
 
@@ -319,10 +322,12 @@ def missed(corpus: str, result: dict[str, float | None]) -> dict[str, float | No
     found: dict[str, float | None] = {}
     for name, goal in goals.items():
         value = result[name]
-        if value is None or value < goal:
-            found[name] = None if value is None else round(goal - value, 4)
-        shown = "-" if value is None else f"{value:.3f}"
-        print(f"{name:24}  {goal:8.3f}  {shown:>8}  {found.get(name, '-')}")
+        if value is not None and value < goal:
+            found[name] = round(goal - value, 4)
+        elif name == "gain_kept_eps8" and result["retention_eps8_document"] and value is None:
+            found[name] = None  # training without privacy gained nothing
+        told = "-" if value is None else f"{value:.3f}"
+        print(f"{name:24}  {goal:8.3f}  {told:>8}  {found.get(name, '-')}")
     return found
 
 
@@ -335,31 +340,41 @@ def table_2(
     num_labels: int,
 ) -> str:
     """Returns which start helps, in lines: ours, then the paper's table 2 for the corpus."""
-    columns = (NONPRIVATE, "dp_eps8_document", "dp_eps20_document")
-    lines = ["", f"{'start':20} labels known  before  not private  epsilon 8      epsilon 20"]
+    raw = each.get("raw", {})
+    lines = [
+        "",
+        f"{'start':20} labels known  before  {'not private':20} {'epsilon 8':20} epsilon 20",
+    ]
     for name, scores in each.items():
-        told = [
-            f"{statistics.fmean(scores[arm]):.3f} {arrow(scores[arm], each['raw'][arm])}"
-            f"{'' if spread(scores[arm]) is None else f' ({spread(scores[arm]):.3f})'}"
-            for arm in columns
-        ]
-        lines.append(
-            f"{name:20} {f'{len(kept[name])} of {num_labels}':12}  {before[name]:.3f}   "
-            f"{told[0]:11}  {told[1]:13}  {told[2]}"
+        told = "".join(
+            f" {f'{shown(scores[arm])} {arrow(scores[arm], raw.get(arm, []))}':20}"
+            for arm in OF_ALL_STARTS
         )
+        known = f"{len(kept[name])} of {num_labels}"
+        lines.append(f"{name:20} {known:12}  {before[name]:.3f}  {told.strip()}")
     if corpus in TABLE_2:
         lines.append("PrIeD-KIE, table 2 (sequence unit, delta 1/N, windows of 512 tokens):")
     for name, found in TABLE_2.get(corpus, {}).items():
-        told = [
-            f"{f1 / 100:.3f} {arrow([f1], [base])}"
+        told = "".join(
+            f" {f'{f1 / 100:.3f} {arrow([f1], [base])}':20}"
             for f1, base in zip(found, TABLE_2[corpus]["none"], strict=True)
-        ]
-        lines.append(f"{name:20} {'':12}  {'':5}   {'':11}  {told[0]:13}  {told[1]}")
+        )
+        lines.append(f"{name:20} {'':12}  {'':5}  {'':20}{told.rstrip()}")
     return "\n".join(lines)
+
+
+def shown(scores: Sequence[float]) -> str:
+    """Returns the mean of scores, their standard deviation and how many there are."""
+    if not scores:
+        return "-"
+    among = "" if len(scores) == 1 else f" ({spread(scores):.3f})"
+    return f"{statistics.fmean(scores):.3f}{among} x{len(scores)}"
 
 
 def arrow(scores: Sequence[float], base: Sequence[float]) -> str:
     """Returns whether scores are above or below those without a stage before, on average."""
+    if not (scores and base):
+        return ""
     difference = statistics.fmean(scores) - statistics.fmean(base)
     return " " if difference == 0 else "\u2191" if difference > 0 else "\u2193"
 

@@ -243,12 +243,7 @@ class Pages:
 
         They are scored once: what was found is kept beside the run.
         """
-        named = " ".join(f"--label {shlex.quote(label)}" for label in self.labels)
-        told = (
-            f"--data {shlex.quote(str(place.data))} --start {start} --new-labels {named} "
-            f"--held-out {HELD_OUT} --public-overlap none {words} --quiet"
-        )
-        _, seconds = place.train(name, "kie", told, resumes=True)
+        _, seconds = place.train(name, "kie", self._told(place, start, words), resumes=True)
         noted = place.folder / f"{name}.json"
         content = json.loads(noted.read_text("utf-8"))
         if "f1" not in content:
@@ -257,6 +252,25 @@ class Pages:
             noted.write_text(json.dumps(content), "utf-8")
         print(f"{place.folder / name}: F1 {content['f1']:.3f}", flush=True)
         return content["f1"], seconds
+
+    def finished(self, place: Place, arm: str, start: str, words: str) -> list[float]:
+        """Returns the F1 of each seed of an arm that is trained and scored in the place."""
+        scores = {}
+        for noted in place.folder.glob(f"{arm}-*.json"):
+            content = json.loads(noted.read_text("utf-8"))
+            seed = int(noted.stem.removeprefix(f"{arm}-"))
+            told = self._told(place, start, f"{words} --seed {seed}")
+            if "f1" in content and content.get("words", told) == told:
+                scores[seed] = content["f1"]
+        return [f1 for _, f1 in sorted(scores.items())]
+
+    def _told(self, place: Place, start: str, words: str) -> str:
+        """Returns the options of a training."""
+        named = " ".join(f"--label {shlex.quote(label)}" for label in self.labels)
+        return (
+            f"--data {shlex.quote(str(place.data))} --start {start} --new-labels {named} "
+            f"--held-out {HELD_OUT} --public-overlap none {words} --quiet"
+        )
 
 
 def invented_start(place: Place) -> tuple[Path, float]:

@@ -53,8 +53,16 @@ def test_quick_run_prints_every_figure_and_goes_on(run: Any, tmp_path: Path) -> 
         (data / "annotations" / f"{name}.json").write_text(json.dumps(as_funsd(labelled)))
         invented.image(seed=3, index=index, config=config).save(data / "images" / f"{name}.png")
     told = ("--quick", "--data", str(data), "--work", str(tmp_path / "work"))
-    result, printed = run("kie_utility", *told)
+    part = ("--starts", "invented", "--arms", "dp_eps1_document", "--workers", "1")
+    result, printed = run("kie_utility", *told, *part)
+    assert printed.count("$ hushdoc train") == 2
     assert set(result) >= KEYS
+    found = {key for key in KEYS if result[key] is not None}
+    assert found == {"f1_public", "f1_dp_eps1_document"}
+    assert {key for key, count in result["seeds"].items() if count} == {"f1_dp_eps1_document"}
+    assert set(result["starts"]) == {"invented"}
+    result, printed = run("kie_utility", *told)
+    assert set(result["seeds"].values()) == {1}
     assert set(result["starts"]) == {"raw", "invented"}
     assert set(result["starts"]["raw"]) >= ALL_STARTS
     assert result["starts"]["raw"]["kept_labels"] == []
@@ -63,7 +71,7 @@ def test_quick_run_prints_every_figure_and_goes_on(run: Any, tmp_path: Path) -> 
     assert result["quick"] is True
     assert "PrIeD-KIE, table 2" in printed
     assert set(result["missed"]) <= {*KEYS}
-    assert printed.count("$ hushdoc train") == 11
+    assert printed.count("$ hushdoc train") == 9
     again, printed = run("kie_utility", *told)
     assert again["starts"] == result["starts"]
     assert "$ hushdoc train" not in printed
@@ -102,3 +110,37 @@ def test_the_papers_terms_are_asked_for_by_a_presets_name(
     printed = capsys.readouterr().out
     assert "60 steps of about 62 records (sampling rate 0.25)" in printed  # of our recipe
     assert "epsilon 8 at delta 0.004 for each sequence" in printed
+    assert kie_utility.spread([]) is None
+    assert kie_utility.shown([0.7, 0.9]) == "0.800 (0.141) x2"
+
+
+def test_what_no_part_has_trained_is_null_and_no_goal_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    kie_utility = importlib.import_module("kie_utility")
+    found = kie_utility.figures({"dp_eps8_document": [0.7], "not_private": []}, 0.6)
+    assert set(found) == KEYS
+    assert {key for key in KEYS if found[key] is not None} == {"f1_public", "f1_dp_eps8_document"}
+    assert kie_utility.missed("funsd", found) == {}
+    assert kie_utility.shown([]) == "-"
+
+
+def test_only_scores_of_the_same_training_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    own_data = importlib.import_module("own_data")
+    pages = own_data.Pages(train=[], held_out=[], labels=["total"])
+    place = own_data.Place(data=tmp_path / "sroie", folder=tmp_path, scale=own_data.FULL)
+    for name, words, more in (
+        ("arm-10", "--epsilon 3 --seed 10", {"f1": 0.5}),
+        ("arm-2", "--epsilon 3 --seed 2", {"f1": 0.4}),
+        ("arm-1", "--epsilon 4 --seed 1", {"f1": 0.1}),  # another training
+        ("arm-3", "--epsilon 3 --seed 3", {}),  # not finished
+        ("other-0", "--epsilon 3 --seed 0", {"f1": 0.1}),
+    ):
+        content = {"words": pages._told(place, "start", words), **more}
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    assert pages.finished(place, "arm", "start", "--epsilon 3") == [0.4, 0.5]
+    assert pages.finished(place, "arm", "another start", "--epsilon 3") == []

@@ -58,6 +58,17 @@ def test_labels_that_do_not_fit_their_document_are_refused(
     assert not (tmp_path / "run").exists()
 
 
+def test_words_with_two_labels_are_refused(
+    tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    spans = [Span(page=0, start=2, stop=4, label=name) for name in small_start.labels.fields[:2]]
+    bad = replace(receipts[1], spans=tuple(spans))
+    with pytest.raises(AnnotationError, match="overlaps another span") as raised:
+        train_private(small_start, [receipts[0], bad], tmp_path / "run")
+    assert repr(spans[1].label) in str(raised.value)
+    assert not (tmp_path / "run").exists()
+
+
 def of_words(count: int) -> LabelledDocument:
     document = Document.from_words(
         ["total"] * count, [(1, 1, 9, 9)] * count, width=10, height=10, id=f"{count} words"

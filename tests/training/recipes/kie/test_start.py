@@ -87,6 +87,28 @@ def test_the_claim_names_the_labels_whose_weights_were_kept(
     assert claim.training["kept_labels"] == [known]
 
 
+def test_a_start_that_shares_no_label_is_refused_before_a_folder_is_taken(
+    tmp_path: Path,
+    small_start: Start,
+    receipts: list[LabelledDocument],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    train_plain(small_start, receipts[:4], tmp_path / "public")
+    data, out = documents_in(tmp_path / "data", seed=1), tmp_path / "private"
+    given = ["--data", str(data), "--start", str(tmp_path / "public"), "--label", "question"]
+    told = ["train", "kie", *given, "--steps", "1", "--out", str(out), "--quiet"]
+    assert main(told) == 4
+    said = capsys.readouterr().err
+    assert "LABEL_MISMATCH" in said
+    assert "does not know: question. It knows: " in said
+    assert "`--new-labels`" in said
+    assert not out.exists()
+    assert main([*told, "--new-labels"]) == 0
+    expected = "Labels:     fresh for question; the start's encoder alone is kept"
+    assert expected in capsys.readouterr().out
+    assert Checkpoint.load(out).claim.training["kept_labels"] == []
+
+
 def documents_in(folder: Path, *, seed: int) -> Path:
     config = invented.InventedConfig(document_types=("receipt",))
     invented.write(folder, seed=seed, count=4, config=config, images=False)
