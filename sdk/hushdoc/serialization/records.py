@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_CEILING, Context, Decimal
+from functools import cache
 from typing import Any, Generic, Self, TypeVar
 
 from hushdoc.arguments import printable, short_repr
@@ -52,6 +53,7 @@ def stored(codec: Codec[Any], **default: Any) -> Any:
     return dataclasses.field(metadata={"codec": codec}, **default)
 
 
+@cache
 def camel(name: str) -> str:
     """Returns the JSON key of a field: `unit_definition` becomes `unitDefinition`."""
     first, *rest = name.split("_")

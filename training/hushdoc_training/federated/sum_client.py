@@ -46,6 +46,7 @@ class _Round:
     transcript: str = ""
     mask_pair: masks.KeyPair | None = None
     share_pair: masks.KeyPair | None = None
+    share_secrets: dict[str, bytearray] = field(default_factory=dict)
     private: bytearray = field(default_factory=bytearray)
     seed: bytearray = field(default_factory=bytearray)
     public: dict[str, bytes] = field(default_factory=dict)
@@ -56,7 +57,8 @@ class _Round:
 
     def erase(self) -> None:
         """Overwrites what is secret."""
-        masks.erase(self.private, self.seed, *self.shares.values())
+        secrets = (*self.shares.values(), *self.share_secrets.values())
+        masks.erase(self.private, self.seed, *secrets)
         for chain in self.chains.values():
             chain.erase()
         self.mask_pair = self.share_pair = None
@@ -223,7 +225,8 @@ class SumClient:
         if (
             len(members) != self.terms.clients_per_round
             or self.name not in members
-            or not set(members) <= self.terms.keys.keys() - {self.terms.coordinator}
+            or self.terms.coordinator in members
+            or not all(name in self.terms.keys for name in members)
             or frame.round >= self.terms.rounds
         ):
             raise PrivacyError(
@@ -279,11 +282,14 @@ class SumClient:
             for name in present
             if name != self.name
         }
-        held.mask_pair = None
         if terms.mode == ALL_OR_NOTHING:
             self._forget()
-            self._agreed = chains
+            self._agreed, held.mask_pair = chains, None
             return self._go_on_as_agreed(held)
+        assert held.share_pair is not None
+        own, theirs = held.share_pair, slice(masks.KEY_BYTES, 2 * masks.KEY_BYTES)
+        held.share_secrets = {name: own.shared(public[name][theirs], name) for name in chains}
+        held.mask_pair = held.share_pair = None
         sealed = self._sealed(held, public, said)
         held.members, held.public, held.transcript = present, public, said
         held.chains, held.awaited = chains, DELIVER
@@ -336,20 +342,10 @@ class SumClient:
                 held.shares[name] = bytearray(both)
                 continue
             info = self.terms.share_context(held.place, self.name, name, said)
-            key = self._share_key(held, public, name, info)
+            key = masks.derived(held.share_secrets[name], info)
             sealed.append(AESGCM(key).encrypt(_NONCE, both, info))
             masks.erase(key)
         return b"".join(sealed)
-
-    def _share_key(
-        self, held: _Round, public: dict[str, bytes], other: str, info: bytes
-    ) -> bytearray:
-        assert held.share_pair is not None
-        theirs = public[other][masks.KEY_BYTES : 2 * masks.KEY_BYTES]
-        shared = held.share_pair.shared(theirs, other)
-        key = masks.derived(shared, info)
-        masks.erase(shared)
-        return key
 
     def _keep_shares(self, frame: Frame) -> list[Frame]:
         """Keeps the shares that others encrypted to this client; then a vector is due."""
@@ -366,7 +362,7 @@ class SumClient:
         for number, name in enumerate(others):
             start = BITS_BYTES + number * SEALED_BYTES
             info = terms.share_context(held.place, name, self.name, held.transcript)
-            key = self._share_key(held, held.public, name, info)
+            key = masks.derived(held.share_secrets[name], info)
             try:
                 sealed = frame.payload[start : start + SEALED_BYTES]
                 held.shares[name] = bytearray(AESGCM(key).decrypt(_NONCE, sealed, info))
@@ -378,7 +374,7 @@ class SumClient:
                 ) from None
             finally:
                 masks.erase(key)
-        held.share_pair = None
+        masks.erase(*held.share_secrets.values())
         held.sharing = sharing
         held.transcript = terms.transcript(held.place, held.transcript, *sharing)
         held.awaited = CONTRIBUTION
