@@ -30,10 +30,10 @@ demo: .venv/.ready
 HALF := tests/training tests/benchmarks tests/samples
 
 test: .venv/.ready
-	@$(MAKE) --no-print-directory lint
-	@echo "Two halves of the tests run side by side; what the second prints comes last."
+	@echo "Lint and one half of the tests run beside the other half, whose output comes last."
 	@export OMP_NUM_THREADS=1; printed=$$(mktemp); \
 	$(BIN)/python -m pytest -q $(HALF) > "$$printed" 2>&1 & half=$$!; \
+	$(MAKE) --no-print-directory lint || { kill $$half; rm -f "$$printed"; exit 1; }; \
 	$(BIN)/python -m pytest -q $(addprefix --ignore=,$(HALF)) && others=0 || others=$$?; \
 	wait $$half && own=0 || own=$$?; \
 	cat "$$printed"; rm -f "$$printed"; exit $$((others || own))

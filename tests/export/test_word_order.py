@@ -39,7 +39,7 @@ def found(answer: Extraction, numbers: Sequence[int]) -> list[tuple[str, str, li
     ]
 
 
-@pytest.mark.parametrize("order", ["given", "reading"])
+@pytest.mark.parametrize("order", [pytest.param("given", marks=pytest.mark.slow), "reading"])
 def test_what_training_chose_is_what_the_artifact_does(tmp_path: Path, order: str) -> None:
     run, out = tmp_path / "run", tmp_path / "artifact"
     asked = ["train", "kie", "--data", "invented:receipt", "--documents", "6", "--public"]

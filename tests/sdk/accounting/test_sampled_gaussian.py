@@ -40,9 +40,9 @@ def integral(rate: float, noise: float, size: int, order: float, *, with_first: 
         return float(mpmath.log(mpmath.quad(value, points)) / (mpmath.mpf(order) - 1))
 
 
-@pytest.mark.parametrize("rate", [1e-3, 0.14, 0.8])
+@pytest.mark.parametrize("rate", [1e-3, pytest.param(0.14, marks=pytest.mark.slow), 0.8])
 @pytest.mark.parametrize("noise", [0.8, 3.0])
-@pytest.mark.parametrize("size", [2, 5])
+@pytest.mark.parametrize("size", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_no_order_is_below_the_integral(rate: float, noise: float, size: int) -> None:
     orders = (1.25, 2.0, 3.5, 6.0)
     found = grouped_gaussian(rate, noise, size, orders)

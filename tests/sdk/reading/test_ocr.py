@@ -128,7 +128,9 @@ class Counting:
 
 
 @pytest.mark.tesseract
-@pytest.mark.parametrize("size", [(1, 3000), (3000, 2), (40000, 4), (33, 40000)])
+@pytest.mark.parametrize(
+    "size", [(1, 3000), (3000, 2), pytest.param((40000, 4), marks=pytest.mark.slow), (33, 40000)]
+)
 def test_slender_images_are_read_and_say_nothing(size: tuple[int, int]) -> None:
     blank = Image.new("RGB", size, "white")
     engines = [TesseractEngine(), rapidocr.default_engine()]

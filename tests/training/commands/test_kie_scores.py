@@ -30,19 +30,20 @@ def train(*arguments: object) -> int:
     return main(["train", "kie", *map(str, arguments), "--max-tokens", "64", "--quiet"])
 
 
+@pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a run on public documents that private ones start from."""
+    folder = tmp_path_factory.mktemp("public")
+    invented.write(folder / "data", seed=1, count=12, config=RECEIPTS, images=False)
+    chosen = ("--public", "--start", "small", "--label", "total", "--label", "date")
+    assert train("--data", folder / "data", *chosen, "--out", folder / "run") == 0
+    return folder / "run"
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     invented.write(tmp_path / "data", seed=1, count=12, config=RECEIPTS, images=False)
     return tmp_path / "data"
-
-
-@pytest.fixture
-def public(data: Path, tmp_path: Path) -> Path:
-    """Returns a run on public documents that private ones start from."""
-    out = tmp_path / "public"
-    chosen = ("--public", "--start", "small", "--label", "total", "--label", "date")
-    assert train("--data", data, *chosen, "--out", out) == 0
-    return out
 
 
 @pytest.mark.parametrize(

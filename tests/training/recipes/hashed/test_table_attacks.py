@@ -61,6 +61,7 @@ def trained(
     )
 
 
+@cache
 def attacks_on(*settings: Any, **changed: Any) -> dict[str, Attack]:
     made = trained(*settings, **changed)
     return {attack.method: attack for attack in table_attacks.attacks(made)}
