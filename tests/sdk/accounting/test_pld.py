@@ -344,6 +344,19 @@ def test_a_poisson_sample_of_everything_is_the_plain_gaussian() -> None:
     assert pld.epsilon(run_of(1 - 1e-9, 5.0, 20), 1e-5) == pytest.approx(found, rel=1e-3)
 
 
+@pytest.mark.parametrize(("noise", "steps"), [(0.7, 1), (4.0, 15), (4.0, 400), (20.0, 400)])
+def test_full_batches_are_one_gaussian_of_all_their_steps(noise: float, steps: int) -> None:
+    """Balle and Wang 2018, theorem 8, of sensitivity one and noise / sqrt(steps)."""
+    mu = math.sqrt(steps) / noise
+    for epsilon in (0.3 * mu, mu, mu * mu / 2 + mu):
+        raised = math.log(tail(epsilon / mu + mu / 2)) + epsilon
+        exact = tail(epsilon / mu - mu / 2) - math.exp(raised)
+        if exact < 1e-9:  # differences of doubles are no oracle there
+            continue
+        assert pld.epsilon(run_of(1.0, noise, steps), exact) == pytest.approx(epsilon, rel=1e-3)
+        assert pld.epsilon(run_of(1.0, noise, steps), exact) >= epsilon * (1 - 1e-9)
+
+
 # Events
 
 
