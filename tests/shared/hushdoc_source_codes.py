@@ -16,7 +16,14 @@ SOURCES = ("sdk/hushdoc", "training/hushdoc_training", "export/hushdoc_export")
 SPELLED = re.compile(r"(?!(O|AF|SOCK)_)[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 """As codes are, and the system's own names are not."""
 
-NOT_CODES = {"HUSHDOC_POLICY", "ORT_DISABLE_TELEMETRY", "XDG_CONFIG_HOME"}
+NOT_CODES = {
+    "FLWR_DISABLE_UPDATE_CHECK",
+    "FLWR_HOME",
+    "FLWR_TELEMETRY_ENABLED",
+    "HUSHDOC_POLICY",
+    "ORT_DISABLE_TELEMETRY",
+    "XDG_CONFIG_HOME",
+}
 """Texts that are spelled like a code."""
 
 
