@@ -30,7 +30,7 @@ FLOWER = "1.41"
 START_SECONDS = 120.0
 """For a courier to start and reach what it is to reach; Flower's imports alone take seconds."""
 
-STOP_SECONDS = 20.0
+STOP_SECONDS = 40.0
 """For a courier to leave by itself once its line is closed, before it is ended."""
 
 _TAIL = 2000

@@ -16,8 +16,8 @@ from hushdoc_training.federated.flower.courier import Courier
 IDLE_SECONDS = 5.0
 """A client that was asked nothing for so long is asked for news."""
 
-LINGER_SECONDS = 60.0
-"""For the last messages to be taken and answered before the server closes."""
+LINGER_SECONDS = 30.0
+"""For the last messages to be taken, and answered, before a courier leaves."""
 
 _TRY_SECONDS = 60.0
 """For one courier to reach the server."""
@@ -177,7 +177,12 @@ def serve(client: Answering, way: Way, report: Callable[[str], None]) -> None:
         HushdocError: COURIER_FAILED, SERVER_SILENT: nothing was heard for so long.
         PrivacyError: WRONG_CERTIFICATE: another server answers.
     """
-    settings = {"server": way.server, "seconds": min(way.wait, _TRY_SECONDS), "pause": _PAUSE}
+    settings = {
+        "server": way.server,
+        "seconds": min(way.wait, _TRY_SECONDS),
+        "pause": _PAUSE,
+        "linger": LINGER_SECONDS,
+    }
     opening = [json.dumps(settings).encode(), way.authority, way.key]
     heard = time.monotonic()
     while not client.finished:

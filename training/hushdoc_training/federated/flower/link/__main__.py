@@ -106,9 +106,13 @@ class _Run:
             if not self.state.acknowledge_task_heartbeat(self.task):
                 raise RuntimeError("Flower closed the run.")
 
+    def there(self) -> set[int]:
+        """Returns the numbers of the nodes that are connected."""
+        return set(self.state.get_nodes(self.number))
+
     def hand_out(self, pause: float) -> None:
         """Sends what waits to nodes that are there and were not asked, else a question for news."""
-        now, there = time.monotonic(), set(self.state.get_nodes(self.number))
+        now, there = time.monotonic(), self.there()
         for node in self.nodes.values():
             node.waiting = [(frames, until) for frames, until in node.waiting if until > now]
             if node.asked is not None or node.number not in there:
@@ -196,19 +200,26 @@ def main(descriptor: int) -> None:
     run = _Run(dict(zip(settings["clients"], opening[1:], strict=True)))
     server = _serve(run, settings)
     line.send([b"listening"])
-    finish: float | None = None
+    finish, quiet = math.inf, math.inf
     while not server.should_exit:
-        parts = line.receive(seconds=settings["pause"])
+        try:
+            parts = line.receive(seconds=settings["pause"])
+        except wire.WireError:  # the resident has gone, and its courier goes too
+            break
         if parts is not None and (header := json.loads(parts[0])):
             until = time.monotonic() + header["seconds"]
             run.nodes[header["to"]].waiting.append((parts[1:], until))
         elif parts is not None:
             finish = time.monotonic() + settings["linger"]
         run.beat()
-        run.hand_out(settings["idle"] if finish is None else math.inf)
+        run.hand_out(settings["idle"] if finish == math.inf else math.inf)
         for name, frames in run.collect():
             line.send([json.dumps({"from": name}).encode(), *frames])
-        if finish is not None and (run.is_quiet() or time.monotonic() > finish):
+        if finish < math.inf and run.is_quiet():
+            # Those who are finished too leave now; a moment later they would find nobody.
+            quiet = min(quiet, time.monotonic() + settings["idle"])
+            finish = min(finish, quiet if run.there() else 0.0)
+        if time.monotonic() > finish:
             line.send([b"finished"])
             break
     server.should_exit = True

@@ -14,6 +14,7 @@ import socket
 import ssl
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -24,7 +25,10 @@ from flwr.supercore.inflatable.inflatable_object import (
     get_object_tree,
     no_object_id_recompute,
 )
-from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree
+from flwr.supercore.inflatable.inflatable_utils import (
+    ObjectPullError,
+    pull_and_inflate_object_from_tree,
+)
 from flwr.supernode.fleet_http_connection import http_request_response
 
 from hushdoc_training.federated.flower import wire
@@ -49,11 +53,17 @@ def main(descriptor: int) -> None:
         max_wait_time=settings["seconds"],
     ) as (_, receive, send, _, _, pull, push, confirm):
         line.send([b"connected"])
+        said: tuple[int, str] | None = None
         while True:
             found = receive()
             if found is None:
                 if select.select([line], [], [], settings["pause"])[0]:
-                    return  # the resident has nothing to say unasked, so it is gone
+                    # The resident has nothing to say unasked, so it is gone. Answers of a node that
+                    # leaves are dropped, so this one leaves when its last answer has been taken.
+                    until = time.monotonic() + settings["linger"]
+                    while said is not None and _is_there(pull, *said) and time.monotonic() < until:
+                        time.sleep(settings["pause"])
+                    return
                 continue
             begun = time.monotonic()
             run = found[0].metadata.run_id
@@ -77,6 +87,16 @@ def main(descriptor: int) -> None:
                 wanted, session = send(answer, get_object_tree(answer), time.monotonic() - begun)
                 for name in wanted:
                     push(run, session, name, objects[name].deflate())
+            said = run, answer.metadata.message_id
+
+
+def _is_there(pull: Callable[[int, str], bytes], run: int, name: str) -> bool:
+    """Whether the server still holds an object."""
+    try:
+        pull(run, name)
+    except ObjectPullError:
+        return False
+    return True
 
 
 def _meet(settings: dict[str, Any], authority: bytes) -> None:

@@ -1,0 +1,54 @@
+"""Resident processes of a federated run: a client answers, a coordinator drives rounds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from hushdoc_training.federated.client import Client
+from hushdoc_training.federated.coordinator import Coordinator
+from hushdoc_training.federated.flower.transport import Door, FlowerLink, Way, serve
+from hushdoc_training.federated.transport import drive
+
+
+class Answers:
+    """A client of a run, in its conversation with the server."""
+
+    def __init__(self, client: Client) -> None:
+        """Takes a client that nobody else drives."""
+        self._client, self._greeted = client, False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the coordinator has ended the run."""
+        return self._client.closed
+
+    def answer(self, frames: list[bytes]) -> list[bytes]:
+        """Returns the client's frames; the first question for news is answered by a greeting."""
+        greets, self._greeted = not (frames or self._greeted), True
+        if greets:
+            return self._client.hello()
+        return [said for data in frames for said in self._client.receive(data, time.monotonic())]
+
+
+def take_part(client: Client, way: Way, report: Callable[[str], None]) -> None:
+    """Takes part in a run until its coordinator ends it; see `transport.serve`.
+
+    Args:
+        client: Goes on where its account stands.
+        way: To the server.
+        report: Is told why a courier had to be started again.
+    """
+    serve(Answers(client), way, report)
+
+
+def coordinate(
+    coordinator: Coordinator,
+    door: Door,
+    *,
+    seen: Callable[[Coordinator], None] = lambda coordinator: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Drives a run over the network to its end or a pause; see `drive` and `FlowerLink`."""
+    with FlowerLink(door) as link:
+        drive(coordinator, link, seen=seen, stop=stop)
