@@ -2,7 +2,8 @@
 
 python party.py init 127.0.0.1:8443 PYTHON, and then in a terminal each, with coordinator, first and
 second in place of init. PYTHON is one that has Flower (docs/federated.md).
-"""  # ruff: noqa: E501
+"""
+
 import secrets
 import sys
 from pathlib import Path
