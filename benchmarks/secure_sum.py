@@ -7,12 +7,12 @@
 Real clients and a real coordinator in one process, each frame signed and checked on its way; every
 sum is compared with the plain one. Of 64 clients 3 fall silent before they send. Seconds are CPU
 seconds but for `round_seconds_10000`. Memory is that of a process that holds coordinator and
-clients. The last line is JSON:
+all clients of a round. The last line is JSON:
 
     mask_seconds_per_million   a client's whole masked vector of a million numbers for 15 peers
     client_seconds, coordinator_seconds, uplink_bytes   of a round by mode and clients
     peak_mb_10000              largest memory of a round of 10,000 clients, 64 at a time
-    round_seconds_10000        what it takes here, one after the other
+    round_seconds_10000        what it takes in two processes
     memory_by_clients, memory_by_registered   what the plot shows
 """
 
@@ -28,6 +28,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -49,13 +50,15 @@ REGISTERED = (64, 640, 2_500, 10_000)
 ALL = 10_000
 GOAL = 0.06
 
+Figures = dict[str, float]
+
 
 def main() -> int:
     """Measures everything and prints the JSON line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="within a minute, fewer clients")
     parser.add_argument("--plot", metavar="PATH", type=Path, help="draw memory into an image")
-    parser.add_argument("--part", nargs=3, type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--part", nargs=4, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.part is not None:
         print(json.dumps(simulated(*options.part)))
@@ -78,7 +81,7 @@ def main() -> int:
     by_registered = {k: alone(k, clients, NUMBERS)["peak_mb"] for k in registered}
     result |= {"memory_by_clients": by_clients, "memory_by_registered": by_registered}
     if not options.quick:
-        whole = alone(ALL, ALL, NUMBERS)
+        whole = alone(ALL, ALL, NUMBERS, processes=2)
         result |= {
             "peak_mb_10000": whole["peak_mb"],
             "round_seconds_10000": whole["seconds"],
@@ -168,9 +171,11 @@ class Simulation:
                 began = time.process_time()
                 waiting += self._signed(self.coordinator.tick(self.agreed.seconds + 1))
                 self.coordinator_seconds += time.process_time() - began
-        counted = [values_of(n, number, self.agreed) for n in members if n not in self.silent]
+        expected = np.zeros(self.agreed.numbers, dtype=np.int64)
+        for name in set(members) - self.silent:
+            expected += values_of(name, number, self.agreed)
         found = self.coordinator.total
-        if found is None or (found != sum(counted)).any():
+        if found is None or (found != expected).any():
             raise ValueError(f"Round {number} of {len(members)} clients gave another sum.")
 
     def _at_client(self, sent: tuple[str, bytes]) -> Iterable[bytes]:
@@ -250,45 +255,40 @@ def of_rounds(counts: Iterable[int]) -> dict[str, Any]:
     return found
 
 
-def alone(registered: int, taking_part: int, numbers: int) -> dict[str, float]:
-    """Returns what a process of its own says of a simulation."""
-    part = [str(number) for number in (registered, taking_part, numbers)]
-    done = subprocess.run(
-        [sys.executable, __file__, "--part", *part], capture_output=True, text=True, check=True
-    )
-    found: dict[str, float] = json.loads(done.stdout)
-    print(
-        f"{registered} registered, {taking_part} take part, {numbers} numbers: {found}", flush=True
-    )
+def alone(registered: int, taking_part: int, numbers: int, *, processes: int = 1) -> Figures:
+    """Returns what processes of their own say of a simulation, each of its part of the clients."""
+    began = time.monotonic()
+    rounds = -(-taking_part // MAX_CLIENTS)
+    ends = [MAX_CLIENTS * (rounds * n // processes) for n in range(processes)] + [taking_part]
+    parts = [
+        subprocess.Popen(
+            [sys.executable, __file__, "--part", *map(str, (registered, first, last, numbers))],
+            stdout=subprocess.PIPE,
+        )
+        for first, last in pairwise(ends)
+    ]
+    said = [json.loads(part.communicate()[0]) for part in parts]
+    found = {
+        "seconds": round(time.monotonic() - began, 1),
+        "cpu_seconds": round(sum(each["cpu_seconds"] for each in said), 1),
+        "peak_mb": max(each["peak_mb"] for each in said),
+    }
+    print(f"{taking_part} of {registered} clients, {numbers} numbers: {found}", flush=True)
     return found
 
 
-def simulated(registered: int, taking_part: int, numbers: int) -> dict[str, float]:
-    """Sums all who take part, at most 64 at a time, and adds these sums up."""
-    began, cpu = time.monotonic(), time.process_time()
+def simulated(registered: int, first: int, last: int, numbers: int) -> Figures:
+    """Sums some clients of all, at most 64 at a time."""
+    cpu = time.process_time()
     everybody = names(registered)
-    total = np.zeros(numbers, dtype=np.int64)
     keys = terms(everybody, 2, mode=THRESHOLD).keys
-    for number, start in enumerate(range(0, taking_part, MAX_CLIENTS)):
-        members = everybody[start : min(start + MAX_CLIENTS, taking_part)]
+    for number, start in enumerate(range(first, last, MAX_CLIENTS)):
+        members = everybody[start : min(start + MAX_CLIENTS, last)]
         silent = len(members) // 20
-        agreed = terms(
-            [],
-            len(members),
-            mode=THRESHOLD,
-            silent=silent,
-            keys=keys,
-            numbers=numbers,
-        )
-        here = Simulation(agreed=agreed, silent=frozenset(members[:silent]))
-        here.round(number, members)
-        assert here.coordinator.total is not None
-        total += here.coordinator.total
-    return {
-        "seconds": round(time.monotonic() - began, 1),
-        "cpu_seconds": round(time.process_time() - cpu, 1),
-        "peak_mb": peak_mb(),
-    }
+        changed = {"keys": keys, "numbers": numbers}
+        agreed = terms([], len(members), mode=THRESHOLD, silent=silent, **changed)
+        Simulation(agreed=agreed, silent=frozenset(members[:silent])).round(number, members)
+    return {"cpu_seconds": time.process_time() - cpu, "peak_mb": peak_mb()}
 
 
 def peak_mb() -> float:
