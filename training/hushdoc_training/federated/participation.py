@@ -15,6 +15,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from hushdoc import arguments
 from hushdoc.accounting import mechanism as words
 from hushdoc.accounting.mechanism import ClusterSampled, Composed, Grouped, Mechanism
@@ -149,10 +151,8 @@ class Participation:
 
     def draw(self, stream: SecretStream) -> tuple[int, ...]:
         """Returns the clients (from 0) of a round, each set of them as likely as any other."""
-        waiting, drawn = list(range(self.clients)), []
-        for _ in range(self.clients_per_round):
-            drawn.append(waiting.pop(int(stream.choices(1, len(waiting))[0])))
-        return tuple(sorted(drawn))
+        order = np.argsort(stream.uniforms(self.clients))
+        return tuple(sorted(order[: self.clients_per_round].tolist()))
 
     def require(self, announced: Sequence[int], round_number: int, run: str) -> None:
         """Raises PrivacyError NOT_AS_PLANNED unless these may be the clients of a round."""
