@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from hushdoc.__main__ import main
-from hushdoc.labels import LabelledDocument
-from hushdoc_training import invented
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -24,35 +22,10 @@ KEYS = ALL_STARTS | {
 }
 
 
-def as_funsd(labelled: LabelledDocument) -> dict[str, object]:
-    """Returns an invented form as FUNSD would annotate it."""
-    page = labelled.document.pages[0]
-    label_of = {index: s.label for s in labelled.spans for index in range(s.start, s.stop)}
-    entities: dict[int, dict[str, object]] = {}
-    words: dict[int, list[dict[str, object]]] = {}
-    for index, word in enumerate(page.words):
-        assert word.segment is not None
-        entities.setdefault(
-            word.segment,
-            {"id": word.segment, "label": label_of.get(index, "other"), "linking": []},
-        )
-        words.setdefault(word.segment, []).append({"text": word.text, "box": word.box.to_list()})
-    return {"form": [{**entity, "words": words[key]} for key, entity in entities.items()]}
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_quick_run_prints_every_figure_and_goes_on(run: Any, tmp_path: Path) -> None:
-    data = tmp_path / "funsd"
-    (data / "annotations").mkdir(parents=True)
-    (data / "images").mkdir()
-    config = invented.InventedConfig(document_types=("form",), labels="form")
-    for index in range(24):
-        labelled = invented.document(seed=3, index=index, config=config)
-        name = f"form{index}"
-        (data / "annotations" / f"{name}.json").write_text(json.dumps(as_funsd(labelled)))
-        invented.image(seed=3, index=index, config=config).save(data / "images" / f"{name}.png")
-    told = ("--quick", "--data", str(data), "--work", str(tmp_path / "work"))
+def test_quick_run_prints_every_figure_and_goes_on(run: Any, funsd: Path, tmp_path: Path) -> None:
+    told = ("--quick", "--data", str(funsd), "--work", str(tmp_path / "work"))
     part = ("--starts", "invented", "--arms", "dp_eps1_document", "--workers", "1")
     result, printed = run("kie_utility", *told, *part)
     assert printed.count("$ hushdoc train") == 2
