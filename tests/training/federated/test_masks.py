@@ -6,7 +6,7 @@ import hmac
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nacl.bindings import crypto_scalarmult_base
 
@@ -65,6 +65,7 @@ def test_masks_are_aes_256_in_counter_mode_from_0() -> None:
     assert words.tobytes().hex() == expected
 
 
+@settings(max_examples=30)
 @given(st.sampled_from([32, 64]), st.sampled_from([1, 7, 8, 32767, 32768, 32769, 70001]))
 def test_masks_of_any_length_are_one_stream_and_cancel(bits: int, count: int) -> None:
     key = hashlib.sha256(bytes([bits])).digest()
@@ -75,6 +76,7 @@ def test_masks_of_any_length_are_one_stream_and_cancel(bits: int, count: int) ->
     assert not words.any()
 
 
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=5, unique=True), st.integers(0, 3))
 def test_a_chain_gives_both_sides_the_same_keys_whichever_rounds_they_skip(
     rounds: list[int], start: int
@@ -109,11 +111,13 @@ def test_a_chain_overwrites_what_it_leaves_behind() -> None:
 PARTS = st.lists(st.one_of(st.integers(0, 99), st.text('ab,|[]"', max_size=3)), max_size=3)
 
 
+@settings(max_examples=30)
 @given(PARTS, PARTS)
 def test_no_two_contexts_are_the_same_text(one: list[str | int], other: list[str | int]) -> None:
     assert (masks.context("p", *one) == masks.context("p", *other)) == (one == other)
 
 
+@settings(max_examples=30)
 @given(st.sampled_from([32, 64]), st.data())
 def test_integers_come_back_from_the_ring_as_they_went_in(bits: int, data: st.DataObject) -> None:
     most = 2 ** (bits - 1)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushdoc_training.federated import secret_sharing
@@ -36,6 +36,7 @@ def test_shares_are_values_of_a_polynomial(monkeypatch: pytest.MonkeyPatch) -> N
     assert split(5, threshold=3, holders=4) == expected
 
 
+@settings(max_examples=30)
 @given(SECRETS, st.integers(1, 6), st.integers(0, 3), st.data())
 def test_any_threshold_of_shares_gives_the_secret_as_lagrange_does(
     secret: int, threshold: int, more: int, data: st.DataObject
@@ -47,6 +48,7 @@ def test_any_threshold_of_shares_gives_the_secret_as_lagrange_does(
     assert rebuilt(taken) == secret == interpolated(list(taken.items()))[0]
 
 
+@settings(max_examples=30)
 @given(SECRETS, SECRETS, st.integers(2, 6), st.data())
 def test_one_share_less_fits_every_secret_as_well(
     secret: int, other: int, threshold: int, data: st.DataObject
