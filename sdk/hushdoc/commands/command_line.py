@@ -34,7 +34,7 @@ from hushdoc.system import terminals
 
 SECTIONS = {
     "try": ("sample",),
-    "train": ("data", "train", "ledger", "audit", "export"),
+    "train": ("data", "train", "federated", "ledger", "audit", "export"),
     "check and sign": ("keygen", "sign", "trust", "inspect", "verify", "certificate"),
     "use": ("extract", "classify", "embed", "redact", "evaluate"),
     "this machine": ("doctor", "bench", "completion"),

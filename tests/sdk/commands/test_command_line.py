@@ -47,6 +47,7 @@ NEEDED = {
     "train kie --data invented:form --out run": "training",
     "train clauses --data invented:contract --documents 9 --out run": "crf",
     "train classifier --data invented:form --documents 9 --out run": "crf",
+    "federated simulate --data invented:form --documents 8 --out run": "training",
     "audit witness train kie": "crf",
     "export . --out model --key key": "export",
     "export minilm --out model --key key": "export",

@@ -22,9 +22,10 @@ from hushdoc_parties import NUMBERS, Federation, plan
 from hushdoc.errors import CheckpointError, FederatedRunError, OutputWriteError, PrivacyError
 from hushdoc.system import atomic_files
 from hushdoc_training.federated import frames
-from hushdoc_training.federated.coordinator import LOG, STATE, Outgoing
+from hushdoc_training.federated.coordinator import STATE, Outgoing
 from hushdoc_training.federated.in_process import InProcess
 from hushdoc_training.federated.roster import COORDINATOR
+from hushdoc_training.federated.standing import LOG
 from hushdoc_training.federated.transport import drive
 
 MODES: dict[str, dict[str, Any]] = {

@@ -1,14 +1,15 @@
-"""The subcommands that training adds to the command line: `data`, `train`, `ledger` and `audit`."""
+"""The subcommands that training adds: `data`, `train`, `federated`, `ledger` and `audit`."""
 
 from __future__ import annotations
 
 from hushdoc.commands.parsing import Subcommands
-from hushdoc_training.commands import audit, data, ledger, train
+from hushdoc_training.commands import audit, data, federated, ledger, train
 
 
 def register(subcommands: Subcommands) -> None:
     """Adds the subcommands; torch and numpy are imported only when one runs."""
     data.register(subcommands)
     train.register(subcommands)
+    federated.register(subcommands)
     ledger.register(subcommands)
     audit.register(subcommands)

@@ -39,6 +39,7 @@ from hushdoc_training.federated.participation import DRAWN
 from hushdoc_training.federated.plan import FederatedPlan
 from hushdoc_training.federated.roster import COORDINATOR, Roster
 from hushdoc_training.federated.server_steps import ServerStep
+from hushdoc_training.federated.standing import LOG, PROGRESS
 from hushdoc_training.federated.sum_coordinator import SumCoordinator
 from hushdoc_training.privacy.trained_tensors import Weights
 from hushdoc_training.randomness.integer_noise import Integers
@@ -46,8 +47,6 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.receipt import Receipt
 
 STATE = "state.safetensors"
-PROGRESS = "progress.json"
-LOG = "rounds.jsonl"
 WEIGHTS = "weights"
 
 STEPPED = "stepped"

@@ -408,6 +408,12 @@ class FedAvgDp(Generic[Example]):
         """What the client's own training executed; see `PrivateTraining.receipt`."""
         return self._training.receipt
 
+    def resume(self, charged: int, receipt: Receipt | None) -> None:
+        """Goes on after the last round that was charged, with what was executed up to then."""
+        # Of which weights the moments were is nothing to keep: every round begins them anew.
+        self._training.resume(charged * self._per_round, restored=0, receipt=receipt)
+        self._done = charged
+
     def claim_details(self, name: str) -> claims.ClaimDetails:
         """Returns what a claim says of the checks: what they read, and what they assume."""
         return self._training.claim_details(name)

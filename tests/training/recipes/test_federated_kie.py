@@ -1,0 +1,282 @@
+"""Federated training of forms in one process, from documents to a checkpoint that can be sealed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import hushdoc_tiny as tiny
+import hushdoc_tiny_models as models
+import pytest
+
+from hushdoc.__main__ import main
+from hushdoc.certificate.recompute import reproduce
+from hushdoc.errors import AnnotationError, CheckpointError, HushdocError, OutputExistsError
+from hushdoc.labels import LabelledDocument, LabelSet
+from hushdoc_training import checkpoint
+from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.federated import coordinator as coordinators
+from hushdoc_training.federated import roster as rosters
+from hushdoc_training.federated.partition import equal
+from hushdoc_training.federated.plan import FEAM, FEDAVG, FEDAVG_DP, PROVIDER, FederatedPlan
+from hushdoc_training.federated.updates import LocalTraining
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.models import layout
+from hushdoc_training.privacy import claims
+from hushdoc_training.privacy.trained_tensors import trained_tensors, weights_of
+from hushdoc_training.recipes import federated_kie, federated_simulation
+from hushdoc_training.recipes.federated_kie import FederatedSettings
+from hushdoc_training.recipes.kie.settings import PrivateSettings
+from hushdoc_training.recipes.kie.start import Start
+from hushdoc_training.runs import state
+
+SETTINGS = FederatedSettings(
+    training=PrivateSettings(trained="output", learning_rate=0.01),
+    local=LocalTraining(learning_rate=0.01),
+)
+CLIENTS, ROUNDS = 3, 3
+
+
+@pytest.fixture
+def start(receipts: list[LabelledDocument]) -> Start:
+    labels = LabelSet(fields=LabelSet.from_documents(receipts).fields)
+    return Start(
+        model=models.model("layoutlm", labels=labels),
+        tokenizer_json=tiny.tokenizer_json(),
+        preprocessing=tiny.preprocessing(),
+        labels=labels,
+        claim=None,
+        name="tiny",
+    )
+
+
+def plan_of(start: Start, algorithm: str = FEAM, **change: Any) -> FederatedPlan:
+    settings: dict[str, Any] = {
+        "algorithm": algorithm,
+        "clients": CLIENTS,
+        "clients_per_round": CLIENTS,
+        "rounds": ROUNDS,
+        "sampling_rate": 0.5,
+        "clipping_norm": 0.1,
+        "expected_records": 100,
+        "privacy_unit": "provider" if algorithm == PROVIDER else "document",
+        "accountant": "rdp",
+        "numbers": federated_kie.numbers_of(start, SETTINGS, algorithm),
+        **change,
+    }
+    if algorithm == FEDAVG:
+        settings |= {"sampling_rate": 1.0, "epsilon": None, "delta": None, "noise_multiplier": 0.0}
+        return FederatedPlan(**settings)
+    return FederatedPlan.calibrated(epsilon=8.0, delta=1e-5, **settings)
+
+
+def simulated(
+    start: Start, documents: list[LabelledDocument], plan: FederatedPlan, out: Path, **how: Any
+) -> Any:
+    shares = federated_simulation.divided(documents, equal(len(documents), plan.clients, seed=0))
+    return federated_simulation.simulate(
+        start, shares, plan, SETTINGS, out=out, name="receipts", quiet=True, **how
+    )
+
+
+def sealed_by(plan: FederatedPlan, out: Path) -> Any:
+    """Returns the claim of a run, which a checker recomputes."""
+    claim = Checkpoint.load(out).claim
+    assert [found.code for found in reproduce(claim) if found.code is not None] == []
+    assert claim.training["federated"]["aborted"] == 0
+    return claim
+
+
+@pytest.mark.parametrize("algorithm", [FEAM, FEDAVG_DP, PROVIDER])
+def test_every_private_algorithm_claims_a_guarantee_against_each_adversary(
+    algorithm: str, start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    provided = [
+        replace(labelled, provider=f"shop {number % 4}") for number, labelled in enumerate(receipts)
+    ]
+    plan = plan_of(start, algorithm)
+    before = weights_of({"": next(iter(start.model.inner.classifier.parameters()))})
+    made = simulated(start, provided, plan, tmp_path / "run")
+    assert (made.charged, made.interrupted) == (ROUNDS, False)
+    claim = sealed_by(plan, tmp_path / "run")
+    kinds = {guarantee.adversary: guarantee.kind for guarantee in claim.guarantees}
+    assert kinds == {
+        "model-recipient": "dp",
+        "server": "dp-conditional",
+        "co-client": "dp-conditional",
+        "network-observer": "dp-conditional",
+    }
+    for guarantee in claim.guarantees:
+        assert guarantee.epsilon is not None
+        assert guarantee.unit == plan.privacy_unit
+        assert (guarantee.condition is None) == (guarantee.adversary == "model-recipient")
+    # The plan has noise for the worst of them: a client that knows its own share.
+    assert 7.9 < max(guarantee.epsilon or 0 for guarantee in claim.guarantees) <= 8.0001
+    assert claim.training["federated"]["receipts"] == CLIENTS
+    stored = layout.load(tmp_path / "run" / "checkpoint", "layoutlm")
+    after = weights_of({"": next(iter(stored.inner.classifier.parameters()))})
+    assert (before != after).any()
+    for client in ("client-01", "client-02", "client-03"):
+        (run,) = Ledger.open(tmp_path / "run" / client / "ledger").runs()
+        assert (run.charged, run.closed, run.step) == (ROUNDS, True, plan.own_round)
+
+
+def test_without_privacy_it_says_so(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    plan = plan_of(start, FEDAVG)
+    simulated(start, receipts, plan, tmp_path / "run")
+    claim = sealed_by(plan, tmp_path / "run")
+    assert {guarantee.kind for guarantee in claim.guarantees} == {"none"}
+    assert not (tmp_path / "run" / "client-01" / "ledger").exists()
+
+
+def test_a_run_is_sealed_and_verified(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    plan = plan_of(start, accountant="pld", colluding=1)
+    simulated(start, receipts, plan, tmp_path / "run")
+    assert main(["keygen", "--out", str(tmp_path / "release")]) == 0
+    key = ["--key", str(tmp_path / "release.key")]
+    model = str(tmp_path / "model")
+    assert main(["export", str(tmp_path / "run"), "--out", model, *key]) == 0
+    trust = ["--trust", str(tmp_path / "release.trust.json")]
+    limits = ["--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document"]
+    assert main(["verify", model, *trust, *limits]) == 0
+    assert main(["verify", model, *trust, *limits, "--adversary", "server"]) == 5
+
+
+def test_an_interrupted_run_goes_on_after_the_round(
+    start: Start,
+    receipts: list[LabelledDocument],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan, out = plan_of(start), tmp_path / "run"
+    asked = itertools.count()
+
+    class Pressed:
+        def __enter__(self) -> Callable[[], bool]:
+            return lambda: next(asked) > 2
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    with monkeypatch.context() as patched:
+        patched.setattr(state, "interrupts", Pressed)
+        made = simulated(start, receipts, plan, out)
+    assert made.interrupted
+    assert 0 < made.charged < ROUNDS
+    assert not (out / "checkpoint").exists()
+    with pytest.raises(CheckpointError, match="other settings"):
+        simulated(start, receipts[1:], plan, out, resume=True)
+    made = simulated(start, receipts, plan, out, resume=True)
+    assert (made.charged, made.interrupted) == (ROUNDS, False)
+    sealed_by(plan, out)
+    (run,) = Ledger.open(out / "client-01" / "ledger").runs()
+    assert run.charged == ROUNDS
+    with pytest.raises(OutputExistsError):
+        simulated(start, receipts, plan, out)
+
+
+def test_a_killed_run_goes_on_and_its_lost_round_stays_charged(
+    start: Start,
+    receipts: list[LabelledDocument],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan, out = plan_of(start), tmp_path / "run"
+    stepped = coordinators.Coordinator._stepped
+
+    def killed(self: Any, total: Any) -> None:
+        if self.begun == 2:
+            raise KeyboardInterrupt
+        stepped(self, total)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(coordinators.Coordinator, "_stepped", killed)
+        with pytest.raises(KeyboardInterrupt):
+            simulated(start, receipts, plan, out)
+    assert simulated(start, receipts, plan, out, resume=True).charged == ROUNDS
+    claim = Checkpoint.load(out).claim
+    assert claim.training["federated"]["aborted"] == 1
+    (run,) = Ledger.open(out / "client-01" / "ledger").runs()
+    assert run.charged == ROUNDS
+
+
+def test_what_does_not_fit_is_refused_before_a_folder_is_taken(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    nobodys = [replace(labelled, provider=None) for labelled in receipts]
+    cases: list[tuple[type[Exception], Callable[[], object]]] = [
+        (
+            AnnotationError,
+            lambda: simulated(start, nobodys, plan_of(start, PROVIDER), tmp_path / "run"),
+        ),
+        (
+            ValueError,
+            lambda: federated_simulation.simulate(
+                start, [receipts], plan_of(start), SETTINGS, out=tmp_path / "run", name="them"
+            ),
+        ),
+        (
+            HushdocError,
+            lambda: simulated(start, receipts[:0], plan_of(start), tmp_path / "run"),
+        ),
+    ]
+    for error, attempt in cases:
+        with pytest.raises(error):
+            attempt()
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_party_starts_from_the_weights_of_the_roster(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    simulated(start, receipts, plan_of(start), tmp_path / "run")
+    roster = rosters.load(tmp_path / "run" / "roster.json")
+    federated_kie.require_start(roster, start)
+    other = replace(start, model=models.model("layoutlm", labels=start.labels))
+    next(iter(trained_tensors(other.model).values())).data += 1
+    with pytest.raises(CheckpointError, match="differs from the roster's in: start"):
+        federated_kie.require_start(roster, other)
+
+
+def test_the_command_simulates_and_says_where_a_run_stands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = checkpoint.save(
+        tmp_path / "start",
+        architecture="layoutlm",
+        labels=tiny.LABELS,
+        preprocessing=tiny.preprocessing(),
+        claim=claims.public((), training={}),
+        tokenizer_json=tiny.tokenizer_json(),
+        save_weights=models.model("layoutlm").save,
+    ).folder
+    data = ["--data", "invented:receipt", "--documents", "6", "--label", "total"]
+    common = ["--rounds", "2", "--trained", "output", "--accountant", "rdp"]
+    common += ["--sampling-rate", "0.5", "--expected-records", "4"]
+    model = ["--start", str(start), "--clients", "2", "--quiet", "--out", str(tmp_path / "run")]
+    assert main(["federated", "simulate", *data, *common, *model, "--plan"]) == 0
+    assert "network-observer" in capsys.readouterr().out
+    assert not (tmp_path / "run").exists()
+    assert main(["federated", "simulate", *data, *common, *model]) == 0
+    capsys.readouterr()
+    assert main(["federated", "status", str(tmp_path / "run")]) == 0
+    told = capsys.readouterr().out
+    assert "2 of 2 begun, 0 aborted" in told
+    assert "checkpoint written" in told
+    parties = ["--client", "north", "--client", "south", "--start", str(start)]
+    folder = str(tmp_path / "acme")
+    assert main(["federated", "init", folder, *parties, *common]) == 0
+    digest = capsys.readouterr().out.split()[1]
+    for name in ("north", "south"):
+        assert rosters.load(tmp_path / "acme" / name / "roster.json").digest == digest
+    assert (tmp_path / "acme" / "north" / "key.pem").stat().st_mode & 0o777 == 0o600
+    assert main(["federated", "status", f"{folder}/coordinator", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["begun"] == 0

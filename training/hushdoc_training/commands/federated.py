@@ -1,0 +1,434 @@
+"""The subcommand `federated`: rosters, simulations and where a federated run stands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushdoc.arguments import counted, printable
+from hushdoc.commands.parsing import CommandParser, Subcommands, usage_errors
+from hushdoc.errors import MissingExtraError
+from hushdoc_training.commands.training_options import (
+    PRIVATE_DOCUMENTS,
+    add_choice,
+    add_number,
+    add_out,
+    add_overlap,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hushdoc.labels import LabelledDocument
+    from hushdoc_training.data.dataset import Source
+    from hushdoc_training.federated.partition import Partition
+    from hushdoc_training.federated.plan import FederatedPlan
+    from hushdoc_training.recipes.federated_kie import FederatedSettings
+    from hushdoc_training.recipes.kie.start import Start
+
+DESCRIPTION = """Trains one model over the documents of several parties, none of whom shows them.
+
+  hushdoc federated simulate --data invented:form --clients 4 --rounds 20 --out runs/simulated
+  hushdoc federated init runs/acme --label date --label total --client north --client south
+  hushdoc federated status runs/simulated
+
+Each client sends clipped sums with its share of the noise, masked so that the coordinator learns
+their sum alone. `simulate` runs all parties in one process, on documents that it divides among
+them; its certificate says so. `init` writes what real parties begin with: a roster, which all of
+them approve by its digest, and a folder for each."""
+
+ALGORITHMS = ("feam-dp", "fl-provider-dp", "fedavg-dp", "fedavg")  # plan.ALGORITHMS, without torch
+_MODES = ("all-or-nothing", "threshold", "individual-updates")
+_PARTITIONS = ("equal", "provider", "size", "dirichlet")
+
+
+def register(subcommands: Subcommands) -> None:
+    """Adds `hushdoc federated`; torch is imported only when it runs."""
+    parser = subcommands.add_parser(
+        "federated",
+        help="train one model over the documents of several parties",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
+    _register_simulate(actions)
+    _register_init(actions)
+    status = actions.add_parser(
+        "status",
+        help="print where a federated run stands",
+        description="Prints the parties of a run, its rounds, and who missed which.",
+    )
+    status.add_argument("folder", type=Path, metavar="FOLDER", help="the run's folder")
+    status.add_argument("--json", action="store_true", help="print one JSON object")
+    status.set_defaults(run=run_status)
+
+
+def _register_simulate(actions: Subcommands) -> None:
+    parser = actions.add_parser(
+        "simulate",
+        help="run all parties in one process",
+        description="Divides documents among clients and trains as they would, in one process. "
+        "Ctrl-C finishes the round and saves; go on with --resume.",
+    )
+    group = parser.add_argument_group("documents")
+    group.add_argument("--data", required=True, metavar="SOURCE", help="as for `hushdoc train kie`")
+    group.add_argument(
+        "--documents", type=int, metavar="N", help="number of invented documents (default: 1000)"
+    )
+    group.add_argument(
+        "--name",
+        help=f"name of the documents in the certificate (default: '{PRIVATE_DOCUMENTS}'; --data "
+        "for invented ones)",
+    )
+    add_number(group, "--clients", "K", 4, "number of clients")
+    add_choice(group, "--partition", _PARTITIONS, "equal", "how documents are divided among them")
+    add_number(
+        group, "--concentration", "A", 1.0, "of the Dirichlet partition: small for unlike clients"
+    )
+    add_number(
+        group, "--seed", "N", 0, "seed of documents, partition and weights, never of privacy noise"
+    )
+    add_out(group)
+    group.add_argument(
+        "--resume", action="store_true", help="continue the interrupted run in --out"
+    )
+    group.add_argument("--quiet", action="store_true", help="show no progress")
+    _add_plan(parser)
+    parser.set_defaults(run=run_simulate, parser=parser, extra="training")
+
+
+def _register_init(actions: Subcommands) -> None:
+    parser = actions.add_parser(
+        "init",
+        help="write the roster of a new run, and a folder with a key for each party",
+        description="Writes a folder for each party: the signed roster and, unless its owner made "
+        "one, a private key, which goes to that party alone. All parties compare the roster's "
+        "digest and approve it.",
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="new folder")
+    parser.add_argument(
+        "--client",
+        action="append",
+        required=True,
+        metavar="NAME[=KEY]",
+        dest="names",
+        help="a client, with the file of its public Ed25519 key if its owner made one; once for "
+        "each",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of fresh weights (default: 0)"
+    )
+    _add_plan(parser)
+    parser.set_defaults(run=run_init, parser=parser, extra="training")
+
+
+def _add_plan(parser: CommandParser) -> None:
+    """Adds what is planned and trained; a roster has all of it."""
+    group = parser.add_argument_group("plan")
+    add_choice(group, "--algorithm", ALGORITHMS, "feam-dp", "what clients compute")
+    add_number(group, "--rounds", "T", 100, "number of rounds, aborted ones included")
+    add_choice(
+        group,
+        "--participation",
+        ("all", "rota", "drawn"),
+        "all",
+        "which clients take part in a round: all; by turns; or drawn anew",
+    )
+    group.add_argument(
+        "--clients-per-round", type=int, metavar="M", help="clients of a round (default: all)"
+    )
+    add_number(
+        group, "--sampling-rate", "Q", 0.2, "probability of each protected unit to be in a round"
+    )
+    add_choice(
+        group,
+        "--privacy-unit",
+        ("document", "sequence", "provider"),
+        "document",
+        "what the guarantee protects; of fl-provider-dp always provider",
+    )
+    add_number(group, "--epsilon", "E", 8.0, "privacy budget, against every adversary")
+    add_number(group, "--delta", "D", 1e-5, "delta of the guarantee")
+    add_number(group, "--clipping-norm", "C", 0.1, "norm to which what a unit adds is clipped")
+    add_number(
+        group, "--expected-records", "N", 32, "divisor of the sum: about how many units a round has"
+    )
+    add_choice(
+        group,
+        "--mode",
+        _MODES,
+        "all-or-nothing",
+        "how updates are added up: by masks that need all clients of a round, by masks that "
+        "survive some, or in the coordinator's sight",
+    )
+    add_number(group, "--silent", "T", 0, "clients of a round that may stay silent (threshold)")
+    add_number(group, "--colluding", "C", 0, "clients that may tell all they know to others")
+    add_number(group, "--places", "G", 1, "places that one unit may have: clients, or records")
+    add_number(group, "--local-steps", "N", 1, "of fedavg-dp: private steps of a client in a round")
+    add_choice(group, "--accountant", ("pld", "rdp"), "pld", "how noise is calibrated")
+    group.add_argument(
+        "--plan",
+        action="store_true",
+        help="print the plan and what each adversary learns; then end",
+    )
+    group = parser.add_argument_group("model")
+    group.add_argument("--label", action="append", metavar="NAME", help="name of a field")
+    group.add_argument(
+        "--schema", metavar="FILE", help="file of such names, or the name of a corpus that has them"
+    )
+    group.add_argument(
+        "--start",
+        default="minilm",
+        metavar="MODEL",
+        help="model to start from, as for `hushdoc train kie` (default: minilm)",
+    )
+    add_overlap(group)
+    add_number(group, "--max-tokens", "N", 128, "length of a window in tokens")
+    add_choice(group, "--box-level", ("word", "segment"), "word", "which boxes the model reads")
+    add_choice(group, "--word-order", ("given", "reading"), "given", "how words are sorted")
+    group.add_argument(
+        "--trained",
+        default="encoder",
+        metavar="WHAT",
+        help="which parameters are trained and sent, as for `hushdoc train kie` (default: encoder)",
+    )
+    add_number(group, "--learning-rate", "RATE", 5e-4, "step size of the server, or of clients")
+    add_number(group, "--passes", "N", 1, "of fl-provider-dp and fedavg: local passes in a round")
+    add_number(group, "--batch-size", "N", 8, "windows of a local step")
+    parser.mark_expert(
+        "--places", "--local-steps", "--accountant", "--max-tokens", "--box-level", "--word-order"
+    )
+
+
+def run_simulate(options: argparse.Namespace) -> int:
+    """Simulates a run; Ctrl-C is a KeyboardInterrupt that says how to go on."""
+    _require_torch()
+    from hushdoc_training.data import dataset
+    from hushdoc_training.recipes import federated_kie, federated_simulation
+    from hushdoc_training.runs import loop
+
+    source = dataset.Source(location=options.data, documents=options.documents, seed=options.seed)
+    if options.documents is not None and not source.is_invented:
+        options.parser.error("--documents is of invented documents; give data that hold those")
+    documents = dataset.read(source)
+    start = _start(options, documents, source)
+    settings = _settings(options)
+    plan = _plan(options, federated_kie.numbers_of(start, settings, options.algorithm))
+    if options.plan:
+        _print_plan(plan)
+        return 0
+    shares = federated_simulation.divided(documents, _partition(options, documents))
+    outcome = federated_simulation.simulate(
+        start,
+        shares,
+        plan,
+        settings,
+        out=options.out,
+        name=options.name or (options.data if source.is_invented else PRIVATE_DOCUMENTS),
+        public_data=_weights(options, start),
+        resume=options.resume,
+        quiet=options.quiet,
+    )
+    if outcome.interrupted:
+        raise loop.interrupted_after(outcome.charged)
+    print(f"Checkpoint: {printable(options.out / 'checkpoint')}")
+    return 0
+
+
+def run_init(options: argparse.Namespace) -> int:
+    """Writes the folders of all parties."""
+    _require_torch()
+    from hushdoc.signing import keys
+    from hushdoc.system import atomic_files
+    from hushdoc_training.federated import roster as rosters
+    from hushdoc_training.federated.roster import COORDINATOR, Party
+    from hushdoc_training.federated.standing import ROSTER
+    from hushdoc_training.recipes import federated_kie
+
+    start = _start(options, (), None)
+    settings = _settings(options)
+    options.clients = len(options.names)
+    plan = _plan(options, federated_kie.numbers_of(start, settings, options.algorithm))
+    if options.plan:
+        _print_plan(plan)
+        return 0
+    secret, parties = {COORDINATOR: keys.generate_key()}, []
+    for given in options.names:
+        name, _, path = given.partition("=")
+        if path:
+            algorithm, public = keys.load_public_key(Path(path))
+            if algorithm != keys.ED25519:
+                options.parser.error(f"the key of {name} is {algorithm}; expected {keys.ED25519}")
+            parties.append(Party(name=name, public_key=public.hex()))
+        else:
+            secret[name] = keys.generate_key()
+            parties.append(Party.of(name, secret[name]))
+    made = federated_kie.roster_of(
+        plan,
+        start,
+        settings,
+        coordinator=Party.of(COORDINATOR, secret[COORDINATOR]),
+        clients=parties,
+    )
+    with atomic_files.new_folder(options.folder) as partial:
+        for party in made.parties:
+            (partial / party.name).mkdir()
+            rosters.save(partial / party.name / ROSTER, made, secret[COORDINATOR])
+            if party.name in secret:
+                path = partial / party.name / federated_kie.KEY
+                keys.write_private_key(secret[party.name], path)
+    print(f"Roster:   {made.digest}  (all parties compare this digest, and approve it)")
+    for party in made.parties:
+        about = "its roster and its private key" if party.name in secret else "its roster"
+        print(f"{printable(options.folder / party.name)}: {about}, for {party.name} alone")
+    return 0
+
+
+def run_status(options: argparse.Namespace) -> int:
+    """Prints where a run stands, from its files alone."""
+    from hushdoc_training.federated import standing
+
+    found = standing.of(options.folder)
+    if options.json:
+        print(json.dumps(found, indent=2, ensure_ascii=True, allow_nan=False))
+        return 0
+    print(f"Run {found['run']}, roster {found['roster']}")
+    plan = found["plan"]
+    print(f"  {plan['algorithm']}, {counted(plan['clients'], 'client')}, mode {plan['mode']}")
+    print(
+        f"  rounds    {found['begun']} of {plan['rounds']} begun, {len(found['aborted'])} aborted"
+    )
+    for client, rounds in found["missed"].items():
+        print(f"  {client} missed {counted(rounds, 'round')}")
+    print(f"  checkpoint {'written' if found['finished'] else 'not written yet'}")
+    return 0
+
+
+def _require_torch() -> None:
+    for package in ("torch", "transformers", "opacus"):
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "training")
+
+
+def _start(
+    options: argparse.Namespace, documents: Sequence[LabelledDocument], source: Source | None
+) -> Start:
+    from hushdoc.labels import LabelSet
+    from hushdoc_training.commands.training_options import declared_labels, warn_of_labels
+    from hushdoc_training.recipes.kie import start as kie_start
+
+    declared = declared_labels(options)
+    labels: LabelSet | None = LabelSet(fields=tuple(declared)) if declared else None
+    if labels is None and not kie_start.is_checkpoint(options.start):
+        if source is None:
+            options.parser.error("--label or --schema is needed: no document is read here")
+        labels = LabelSet.from_documents(documents)
+        if source is not None and source.is_invented:
+            labels = LabelSet(fields=labels.fields)
+        else:
+            warn_of_labels()
+    if options.start == "small":
+        options.parser.error("--start small has no vocabulary; train it on public documents first")
+    return kie_start.start_from(
+        options.start,
+        labels,
+        max_tokens=options.max_tokens,
+        box_level=options.box_level,
+        word_order=options.word_order,
+        seed=options.seed,
+    )
+
+
+def _settings(options: argparse.Namespace) -> FederatedSettings:
+    from hushdoc_training.federated.updates import LocalTraining
+    from hushdoc_training.recipes.federated_kie import FederatedSettings
+    from hushdoc_training.recipes.kie.settings import PrivateSettings
+
+    with usage_errors(options):
+        return FederatedSettings(
+            training=PrivateSettings(learning_rate=options.learning_rate, trained=options.trained),
+            local=LocalTraining(
+                passes=options.passes,
+                batch_size=options.batch_size,
+                learning_rate=options.learning_rate,
+            ),
+        )
+
+
+def _plan(options: argparse.Namespace, numbers: int) -> FederatedPlan:
+    from hushdoc_training.federated.plan import FEDAVG, PROVIDER, FederatedPlan
+
+    provider = options.algorithm == PROVIDER
+    common: dict[str, Any] = {
+        "algorithm": options.algorithm,
+        "clients": options.clients,
+        "clients_per_round": options.clients_per_round or options.clients,
+        "rounds": options.rounds,
+        "participation": options.participation,
+        "local_steps": options.local_steps,
+        "sampling_rate": options.sampling_rate,
+        "silent": options.silent,
+        "colluding": options.colluding,
+        "mode": options.mode,
+        "clipping_norm": options.clipping_norm,
+        "expected_records": options.expected_records,
+        "privacy_unit": "provider" if provider else options.privacy_unit,
+        "places": options.places,
+        "accountant": options.accountant,
+        "numbers": numbers,
+    }
+    with usage_errors(options):
+        if options.algorithm == FEDAVG:
+            return FederatedPlan(**common, noise_multiplier=0.0, epsilon=None, delta=None)
+        return FederatedPlan.calibrated(epsilon=options.epsilon, delta=options.delta, **common)
+
+
+def _print_plan(plan: FederatedPlan) -> None:
+    """Prints a plan, and what each adversary learns by it."""
+    print(
+        f"{plan.algorithm}: {counted(plan.clients, 'client')}, {plan.clients_per_round} in each of "
+        f"{plan.rounds} rounds ({plan.participation}), {plan.numbers} numbers of {plan.ring_bits} "
+        "bits in an update"
+    )
+    if plan.epsilon is None:
+        print("No privacy: no noise is added, and the certificate will say so.")
+        return
+    print(f"Noise multiplier {plan.noise_multiplier:.4g}, per {plan.privacy_unit}.")
+    for whom in plan.against:
+        spent = plan.epsilon_against(whom)
+        print(f"  {whom:<17} epsilon {spent:.4g} at delta {plan.delta:g}")
+
+
+def _partition(options: argparse.Namespace, documents: Sequence[LabelledDocument]) -> Partition:
+    from hushdoc_training.federated import partition
+
+    clients, seed = options.clients, options.seed
+    match options.partition:
+        case "provider":
+            providers = [labelled.provider or labelled.document.id for labelled in documents]
+            return partition.by_provider(providers, clients, seed=seed)
+        case "size":
+            sizes = [float(number + 1) for number in range(clients)]
+            return partition.by_size(len(documents), sizes, seed=seed)
+        case "dirichlet":
+            kinds = [_commonest(labelled) for labelled in documents]
+            return partition.dirichlet(
+                kinds, clients, concentration=options.concentration, seed=seed
+            )
+        case _:
+            return partition.equal(len(documents), clients, seed=seed)
+
+
+def _commonest(labelled: LabelledDocument) -> str:
+    """Returns the label that most spans of a document have."""
+    found = sorted(span.label for span in labelled.spans)
+    return max(found, key=found.count, default="")
+
+
+def _weights(options: argparse.Namespace, start: Start) -> Any:
+    from hushdoc_training.commands import kie_data
+
+    return kie_data.weights_of(start, options)

@@ -1,0 +1,421 @@
+"""Key information extraction by several parties: from a roster to a checkpoint with its claim.
+
+`client_of` and `coordinator_of` make the parties of a roster, wherever they run.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hushdoc.certificate import guarantees
+from hushdoc.certificate.claim import WATCHES_TRAINING, Claim, PublicData
+from hushdoc.errors import CheckpointError, PrivacyError
+from hushdoc.labels import LabelledDocument
+from hushdoc.signing.keys import PrivateKey
+from hushdoc_training import duplicates
+from hushdoc_training.federated import claims as federated_claims
+from hushdoc_training.federated.account import Account, Budget
+from hushdoc_training.federated.claims import Executed
+from hushdoc_training.federated.clear_sum import ClearClient, ClearCoordinator, ClearTerms
+from hushdoc_training.federated.client import Client, Limits
+from hushdoc_training.federated.coordinator import Coordinator
+from hushdoc_training.federated.plan import FEDAVG, IN_THE_CLEAR, FederatedPlan
+from hushdoc_training.federated.roster import Party, Roster
+from hushdoc_training.federated.secure_sum import SumTerms
+from hushdoc_training.federated.sum_client import SumClient
+from hushdoc_training.federated.sum_coordinator import SumCoordinator
+from hushdoc_training.federated.updates import (
+    FeAm,
+    FedAvg,
+    FedAvgDp,
+    LocalTraining,
+    ProviderUpdates,
+)
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.models import adapters
+from hushdoc_training.privacy.claims import ClaimDetails
+from hushdoc_training.privacy.records import UNIT_DEFINITIONS
+from hushdoc_training.privacy.trained_tensors import count, load, trained_tensors, weights_of
+from hushdoc_training.receipt import Receipt
+from hushdoc_training.recipes.kie import federated_updates
+from hushdoc_training.recipes.kie import training as kie
+from hushdoc_training.recipes.kie.federated_updates import KieUpdate, prepared, server_step_of
+from hushdoc_training.recipes.kie.identity import documents_digest
+from hushdoc_training.recipes.kie.records import known_labels, without_copies
+from hushdoc_training.recipes.kie.settings import PrivateSettings
+from hushdoc_training.recipes.kie.start import Start
+from hushdoc_training.runs.receipts import Declared
+
+KEY, LEDGER = "key.pem", "ledger"
+"""Files of a party's folder, beside its ROSTER, which in a simulation is beside the folders."""
+
+_CPU = torch.device("cpu")
+
+PHASE_SECONDS = 600.0
+"""How long one phase of a sum is waited for."""
+
+SIMULATED = (
+    "each party runs on a machine of its own and keeps its keys and documents to itself; this run "
+    "was a simulation, in which one process held all of them"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederatedSettings:
+    """What federated training needs besides its plan, the same at all parties.
+
+    Attributes:
+        training: What is trained and at which rate: that of the server's Adam (`feam-dp`), or of
+            clients' own DP-Adam (`fedavg-dp`).
+        local: Of `fl-provider-dp` and `fedavg`: how a client trains on its own.
+    """
+
+    training: PrivateSettings = PrivateSettings()
+    local: LocalTraining = LocalTraining()
+
+
+def numbers_of(start: Start, settings: FederatedSettings, algorithm: str) -> int:
+    """Returns how many numbers an update has, as a plan has to say."""
+    return count(trained_tensors(_own(start, settings, _CPU).model)) + (algorithm == FEDAVG)
+
+
+def roster_of(
+    plan: FederatedPlan,
+    start: Start,
+    settings: FederatedSettings,
+    *,
+    coordinator: Party,
+    clients: Sequence[Party],
+) -> Roster:
+    """Returns the roster of a new run, which its coordinator signs and all parties approve.
+
+    Raises:
+        CertificateError: BAD_FIELD, where two parties can't be told apart.
+        PrivacyError: The start has seen private documents.
+        ValueError: The plan has another number of clients, or of numbers.
+    """
+    kie.require_public(start)
+    numbers = numbers_of(start, settings, plan.algorithm)
+    if (plan.clients, plan.numbers) != (len(clients), numbers):
+        raise ValueError(
+            f"The plan has {plan.clients} clients and updates of {plan.numbers} numbers; there are "
+            f"{len(clients)} clients, and {numbers} numbers are sent."
+        )
+    made = Roster(
+        run=secrets.token_hex(16),
+        plan=plan.to_dict(),
+        task=_task(start, settings),
+        start=start_digest(start),
+        coordinator=coordinator,
+        clients=tuple(clients),
+    )
+    return Roster.from_dict(made.to_dict())
+
+
+def settings_of(roster: Roster) -> FederatedSettings:
+    """Returns the settings that a roster has."""
+    return FederatedSettings(
+        training=PrivateSettings(**roster.task["training"]),
+        local=LocalTraining(**roster.task["local"]),
+    )
+
+
+def require_start(roster: Roster, start: Start) -> None:
+    """Raises CheckpointError unless a party starts from the weights and labels of the roster."""
+    found = {"start": start_digest(start), **_task(start, settings_of(roster))}
+    wanted = {"start": roster.start, **roster.task}
+    different = sorted(name for name in found if found[name] != wanted.get(name))
+    if different:
+        raise CheckpointError(
+            f"The start '{start.name}' differs from the roster's in: {', '.join(different)}. Give "
+            "the model and labels that the roster was made with; its coordinator has them."
+        )
+
+
+def start_digest(start: Start) -> str:
+    """Returns the digest of all weights of a start, trained or not, and of its tokenizer."""
+    digest = hashlib.sha256(start.tokenizer_json.encode())
+    for name, value in sorted(start.model.state_dict().items()):
+        held = value.detach().cpu().contiguous()
+        digest.update(f"{name} {held.dtype} {list(held.shape)}\n".encode())
+        digest.update(held.reshape(-1).view(torch.uint8).numpy().data)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def client_sum(roster: Roster, name: str, *, seconds: float) -> SumClient | ClearClient:
+    """Returns what hides a client's vectors on their way into the sum, as the plan says."""
+    terms = _terms(roster, seconds)
+    if isinstance(terms, SumTerms):
+        return SumClient(terms, name)
+    return ClearClient(terms, name)
+
+
+def coordinator_sum(roster: Roster, *, seconds: float) -> SumCoordinator | ClearCoordinator:
+    """Returns what adds vectors up, as the plan says."""
+    terms = _terms(roster, seconds)
+    return SumCoordinator(terms) if isinstance(terms, SumTerms) else ClearCoordinator(terms)
+
+
+def update_of(
+    roster: Roster, start: Start, documents: Sequence[LabelledDocument], *, device: torch.device
+) -> KieUpdate:
+    """Returns what a client computes of its documents; the start's model is left as it is.
+
+    Raises:
+        AnnotationError: Providers are protected, and a document names none.
+        PrivacyError: The guarantee would not hold.
+    """
+    return update_under(
+        FederatedPlan.from_dict(roster.plan), settings_of(roster), start, documents, device=device
+    )
+
+
+def client_of(
+    roster: Roster,
+    key: PrivateKey,
+    update: KieUpdate,
+    *,
+    account: Account,
+    limits: Limits | None = None,
+    seconds: float = PHASE_SECONDS,
+) -> Client:
+    """Returns a client of a roster, which goes on where its account stands."""
+    own_receipt = None
+    if isinstance(update, FedAvgDp):
+        own = update
+
+        def own_receipt() -> Receipt:
+            return own.receipt
+
+    if account.taken:
+        if isinstance(update, FedAvgDp):
+            update.resume(account.taken, account.receipt)
+        elif not isinstance(update, FedAvg):
+            update.resume(account.taken)
+    return Client(
+        roster,
+        key,
+        account=account,
+        update=update,
+        summing=client_sum(roster, roster.party_of(key).name, seconds=seconds),
+        meter=update.meter if isinstance(update, FeAm | ProviderUpdates) else None,
+        receipt=own_receipt,
+        limits=limits,
+    )
+
+
+def account_of(
+    folder: Path, roster: Roster, documents: Sequence[LabelledDocument], ledger: Ledger | None
+) -> Account:
+    """Returns a client's account, whose rounds are reserved in its ledger."""
+    plan = FederatedPlan.from_dict(roster.plan)
+    budget = None
+    if ledger is not None:
+        _require_fit(ledger, plan)
+        digest = documents_digest(documents)
+        budget = Budget(ledger=ledger, documents=digest, step=plan.own_round)
+    elif plan.algorithm != FEDAVG:
+        raise PrivacyError(
+            "A client of private training charges a ledger of its own, and none was given. Make "
+            "one for these documents with `hushdoc ledger init`."
+        )
+    return Account(folder, roster, rounds=plan.cap, budget=budget)
+
+
+def coordinator_of(
+    roster: Roster,
+    key: PrivateKey,
+    start: Start,
+    *,
+    folder: Path,
+    seconds: float = PHASE_SECONDS,
+) -> Coordinator:
+    """Returns the coordinator of a roster, which goes on where its folder stands."""
+    plan, settings = FederatedPlan.from_dict(roster.plan), settings_of(roster)
+    return Coordinator(
+        roster,
+        key,
+        folder=folder,
+        weights=weights_of(trained_tensors(_own(start, settings, _CPU).model)),
+        step=server_step_of(plan, settings.training),
+        summing=coordinator_sum(roster, seconds=seconds),
+    )
+
+
+def claim_of(
+    roster: Roster,
+    coordinator: Coordinator,
+    declared: Declared,
+    *,
+    simulated: bool = False,
+) -> Claim:
+    """Returns the claim of a run that has ended, with a guarantee against each adversary.
+
+    Of a `simulated` run, in which nobody but one process was there, guarantees against those who
+    watch training hold on the condition that there are such parties.
+    """
+    told = coordinator.testimonies
+    made = federated_claims.claim(
+        FederatedPlan.from_dict(roster.plan),
+        Executed(
+            receipts={
+                name: said.receipt for name, said in told.items() if said.receipt is not None
+            },
+            took_part=coordinator.took_part,
+            begun=coordinator.begun,
+            aborted=len(coordinator.aborted),
+            roster=roster.digest,
+        ),
+        declared,
+    )
+    if not simulated:
+        return made
+    return replace(
+        made,
+        guarantees=tuple(
+            guarantees.conditional(guarantee, SIMULATED)
+            if guarantee.kind == "dp" and guarantee.adversary in WATCHES_TRAINING
+            else guarantee
+            for guarantee in made.guarantees
+        ),
+    )
+
+
+def save(
+    folder: Path, roster: Roster, coordinator: Coordinator, start: Start, claim: Claim
+) -> None:
+    """Writes the model of a run as a checkpoint."""
+    own = _own(start, settings_of(roster), _CPU)
+    with adapters.merging(own.model):
+        load(trained_tensors(own.model), coordinator.weights)
+    kie.save(folder, own, claim)
+
+
+def details_of(update: KieUpdate, name: str) -> ClaimDetails:
+    """Returns what a claim says of the checks of a client's update."""
+    if isinstance(update, FedAvg):
+        return ClaimDetails(settings={})
+    return update.claim_details(name)
+
+
+def declared_of(
+    roster: Roster,
+    start: Start,
+    details: ClaimDetails,
+    *,
+    name: str,
+    public_data: tuple[PublicData, ...] = (),
+    hyperparameter_tuning: str = "none",
+    caveats: tuple[str, ...] = (),
+) -> Declared:
+    """Returns what the claim of a run says besides what was executed."""
+    unit = FederatedPlan.from_dict(roster.plan).privacy_unit
+    grouped = unit != "provider"
+    return Declared(
+        name=name,
+        public_data=(*kie.history(start), *public_data),
+        training={
+            **kie.described(start),
+            **settings_of(roster).training.claimed(),
+            "local": asdict(settings_of(roster).local),
+            **details.settings,
+        },
+        hyperparameter_tuning=hyperparameter_tuning,
+        labels_from_documents=start.labels.taken_from_documents,
+        accesses=details.accesses,
+        assumes=details.assumes,
+        unit_definition=duplicates.defined(UNIT_DEFINITIONS[unit]) if grouped else None,
+        caveats=((duplicates.CAVEAT,) if grouped else ()) + caveats,
+    )
+
+
+def one_of_copies(
+    documents: Sequence[LabelledDocument], plan: FederatedPlan
+) -> list[LabelledDocument]:
+    """Returns one of all documents with the same words; all of them where providers are the unit.
+
+    A document of a provider would otherwise be in training or not as another provider has it too.
+    """
+    if plan.privacy_unit == "provider":
+        return list(documents)
+    return without_copies(documents, told=False)
+
+
+def _require_fit(ledger: Ledger, plan: FederatedPlan) -> None:
+    if (ledger.unit, ledger.delta) != (plan.privacy_unit, plan.delta):
+        raise PrivacyError(
+            f"The ledger '{ledger.path}' counts for each {ledger.unit} at delta {ledger.delta:g}, "
+            f"the plan protects each {plan.privacy_unit} at delta {plan.delta:g}. Give a ledger "
+            "that was made for this unit and delta."
+        )
+
+
+def _terms(roster: Roster, seconds: float) -> SumTerms | ClearTerms:
+    plan = FederatedPlan.from_dict(roster.plan)
+    if plan.mode == IN_THE_CLEAR:
+        return ClearTerms(
+            run=roster.run,
+            roster=roster.digest,
+            silent=plan.silent,
+            numbers=plan.numbers,
+            seconds=seconds,
+        )
+    return SumTerms(
+        run=roster.run,
+        roster=roster.digest,
+        keys=roster.public_keys,
+        mode=plan.mode,
+        clients_per_round=plan.clients_per_round,
+        silent=plan.silent,
+        colluding=plan.colluding,
+        rounds=plan.rounds,
+        numbers=plan.numbers,
+        ring_bits=plan.ring_bits,
+        seconds=seconds,
+    )
+
+
+def _task(start: Start, settings: FederatedSettings) -> dict[str, Any]:
+    """Returns what a roster says of model, labels and settings."""
+    return {
+        "task": "kie",
+        "architecture": start.model.architecture,
+        "labels": list(start.labels.fields),
+        "preprocessing": start.preprocessing.to_dict(),
+        **asdict(settings),
+    }
+
+
+def _own(start: Start, settings: FederatedSettings, device: torch.device) -> Start:
+    """Returns a party's own copy of the start, frozen but for what is trained."""
+    own = replace(start, model=copy.deepcopy(start.model))
+    prepared(own, settings.training, device=device)
+    return own
+
+
+def update_under(
+    plan: FederatedPlan,
+    settings: FederatedSettings,
+    start: Start,
+    documents: Sequence[LabelledDocument],
+    *,
+    device: torch.device,
+) -> KieUpdate:
+    """Returns what a client of a plan computes, whatever its roster; see `update_of`."""
+    read = known_labels(documents, start.labels, warned=False)
+    return federated_updates.update_of(
+        _own(start, settings, device),
+        one_of_copies(read, plan),
+        plan,
+        settings.training,
+        device=device,
+        local=settings.local,
+    )

@@ -1,0 +1,213 @@
+"""All parties of a federated training in one process: for trying plans, and for measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from hushdoc.certificate.claim import PublicData
+from hushdoc.labels import LabelledDocument
+from hushdoc.signing import keys
+from hushdoc.signing.keys import PrivateKey
+from hushdoc.system.progress import TaskProgress
+from hushdoc_training.federated import roster as rosters
+from hushdoc_training.federated.client import Client, Limits
+from hushdoc_training.federated.coordinator import Coordinator
+from hushdoc_training.federated.in_process import InProcess
+from hushdoc_training.federated.partition import Partition
+from hushdoc_training.federated.plan import FederatedPlan
+from hushdoc_training.federated.roster import COORDINATOR, Party, Roster
+from hushdoc_training.federated.standing import ROSTER
+from hushdoc_training.federated.transport import drive
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.recipes.federated_kie import (
+    KEY,
+    LEDGER,
+    FederatedSettings,
+    account_of,
+    claim_of,
+    client_of,
+    coordinator_of,
+    declared_of,
+    details_of,
+    one_of_copies,
+    roster_of,
+    save,
+    start_digest,
+    update_under,
+)
+from hushdoc_training.recipes.kie import training as kie
+from hushdoc_training.recipes.kie.identity import documents_digest
+from hushdoc_training.recipes.kie.start import Start
+from hushdoc_training.runs import state
+from hushdoc_training.runs.loop import Outcome
+from hushdoc_training.runs.run_folder import CHECKPOINT, Run
+
+
+def divided(
+    documents: Sequence[LabelledDocument], partition: Partition
+) -> list[list[LabelledDocument]]:
+    """Returns the documents of each client of a partition."""
+    return [[documents[index] for index in share] for share in partition]
+
+
+def simulate(
+    start: Start,
+    shares: Sequence[Sequence[LabelledDocument]],
+    plan: FederatedPlan,
+    settings: FederatedSettings,
+    *,
+    out: Path,
+    name: str,
+    public_data: tuple[PublicData, ...] = (),
+    hyperparameter_tuning: str = "none",
+    resume: bool = False,
+    quiet: bool = False,
+    device: torch.device | None = None,
+) -> Outcome:
+    """Runs all parties of a federated training in one process, and writes `out/checkpoint`.
+
+    Ctrl-C ends the round under way; a resumed run goes on with the next one.
+
+    Args:
+        start: What all start from.
+        shares: The documents of each client; of those with the same words one is read, unless
+            providers are the unit.
+        plan: What is run.
+        settings: What the plan does not say.
+        out: A new folder: a folder for each party, with its key, ledger and state.
+        name: What the certificate calls the documents.
+        public_data: What the start learned from, besides its claim's.
+        hyperparameter_tuning: On what the settings were chosen.
+        resume: Goes on with the run in `out`.
+        quiet: Shows no progress.
+        device: Where is computed.
+
+    Raises:
+        FederatedRunError: The run can't go on; it can be resumed.
+        PrivacyError: The guarantee would not hold.
+        ValueError: The plan has another number of clients.
+    """
+    device = device or kie.best_device()
+    if len(shares) != plan.clients:
+        raise ValueError(f"There are {len(shares)} shares; the plan has {plan.clients} clients.")
+    kie.require_public(start)
+    everything = [labelled for share in shares for labelled in share]
+    kie.require_readable(everything, start)
+    kept = {id(labelled) for labelled in one_of_copies(everything, plan)}
+    names = tuple(f"client-{number + 1:02d}" for number in range(plan.clients))
+    held = {
+        client: [labelled for labelled in share if id(labelled) in kept]
+        for client, share in zip(names, shares, strict=True)
+    }
+    # What refuses to train does so before a folder is taken and a round is reserved.
+    updates = {
+        client: update_under(plan, settings, start, documents, device=device)
+        for client, documents in held.items()
+    }
+    same = {
+        "mode": "federated",
+        "start": start_digest(start),
+        "plan": plan.to_dict(),
+        **asdict(settings),
+        "documents": {client: documents_digest(documents) for client, documents in held.items()},
+    }
+    run = Run.open(out, same, resume=resume)
+    if run.is_finished:
+        return Outcome(charged=plan.rounds, interrupted=False)
+    roster, party_keys = _parties(out, plan, start, settings, names)
+    with ExitStack() as parties:
+        clients = {
+            client: client_of(
+                roster,
+                party_keys[client],
+                updates[client],
+                account=parties.enter_context(
+                    account_of(out / client, roster, documents, _ledger(out / client, plan, name))
+                ),
+                limits=Limits(max_epsilon=None, min_clients=1),
+            )
+            for client, documents in held.items()
+        }
+        coordinator = parties.enter_context(
+            coordinator_of(roster, party_keys[COORDINATOR], start, folder=out / COORDINATOR)
+        )
+        _drive(coordinator, clients, plan, quiet=quiet)
+        if coordinator.phase == "paused":
+            return Outcome(charged=coordinator.begun, interrupted=True)
+        declared = declared_of(
+            roster,
+            start,
+            details_of(next(iter(updates.values())), name),
+            name=name,
+            public_data=public_data,
+            hyperparameter_tuning=hyperparameter_tuning,
+        )
+        claim = claim_of(roster, coordinator, declared, simulated=True)
+        save(out / CHECKPOINT, roster, coordinator, start, claim)
+    return Outcome(charged=coordinator.begun, interrupted=False)
+
+
+def _drive(
+    coordinator: Coordinator, clients: Mapping[str, Client], plan: FederatedPlan, *, quiet: bool
+) -> None:
+    shown = 0
+
+    def show(run: Coordinator) -> None:
+        nonlocal shown
+        if len(run.attempts) > shown:
+            shown = len(run.attempts)
+            progress.show(run.attempts[-1].round, plan.rounds, _missing(run))
+
+    with (
+        state.interrupts() as interrupted,
+        TaskProgress("round", begun=coordinator.begun, quiet=quiet) as progress,
+    ):
+        drive(
+            coordinator,
+            InProcess(clients),
+            seen=show,
+            stop=interrupted,
+        )
+
+
+def _missing(coordinator: Coordinator) -> str:
+    """Returns what a line of progress says of clients that did not answer."""
+    if not coordinator.attempts or not coordinator.attempts[-1].missing:
+        return ""
+    return f"  without {', '.join(coordinator.attempts[-1].missing)}"
+
+
+def _parties(
+    out: Path, plan: FederatedPlan, start: Start, settings: FederatedSettings, names: Sequence[str]
+) -> tuple[Roster, dict[str, PrivateKey]]:
+    """Returns the roster in a simulation's folder and the keys of all, made where missing."""
+    found: dict[str, PrivateKey] = {}
+    for name in (COORDINATOR, *names):
+        path = out / name / KEY
+        path.parent.mkdir(exist_ok=True)
+        if not path.exists():
+            keys.write_private_key(keys.generate_key(), path)
+        found[name] = keys.load_private_key(path)
+    if not (out / ROSTER).exists():
+        clients = [Party.of(name, found[name]) for name in names]
+        coordinator = Party.of(COORDINATOR, found[COORDINATOR])
+        made = roster_of(plan, start, settings, coordinator=coordinator, clients=clients)
+        rosters.save(out / ROSTER, made, found[COORDINATOR])
+    return rosters.load(out / ROSTER), found
+
+
+def _ledger(folder: Path, plan: FederatedPlan, name: str) -> Ledger | None:
+    """Returns a simulated client's ledger, which has room for this run alone."""
+    if plan.epsilon is None or plan.delta is None:
+        return None
+    path = folder / LEDGER
+    if path.exists():
+        return Ledger.open(path)
+    return Ledger.create(
+        path, data=name, unit=plan.privacy_unit, epsilon=plan.epsilon, delta=plan.delta
+    )
