@@ -288,6 +288,12 @@ def test_malformed_lines_are_named(tmp_path: Path, content: str, match: str) -> 
         texts.read(tmp_path / "texts.jsonl")
 
 
+def test_documents_of_pages_are_no_texts(tmp_path: Path) -> None:
+    (tmp_path / "forms.jsonl").write_text('{"id": "1", "document_type": "form", "pages": []}\n')
+    with pytest.raises(InputError, match="documents of pages and words"):
+        texts.read(tmp_path / "forms.jsonl")
+
+
 def test_no_gzip_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "texts.jsonl.gz").write_bytes(b'{"label": "sea"}')
     with pytest.raises(AnnotationError, match="can't be read"):

@@ -59,6 +59,12 @@ def read(location: Path) -> list[Contract] | list[Message] | list[Labelled]:
             '...]}, or of {"id", "label", "text"} for a table that classifies texts.'
         )
     keys = _keys(path)
+    if "pages" in keys:
+        raise InputError(
+            f"'{path}' holds documents of pages and words, and tables are calibrated on whole "
+            "texts, whose places labels are counted by. Give the texts that the table was trained "
+            'on the like of: lines of {"id", "text", "spans"}, or of {"id", "label", "text"}.'
+        )
     if "label" not in keys:
         return labelled_texts.read_contracts(path)
     messages = labelled_texts.read_messages(path)

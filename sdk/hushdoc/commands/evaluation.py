@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.arguments import counted
 from hushdoc.commands import answering
 from hushdoc.commands.answering import shown
 from hushdoc.commands.outcomes import FAILURES_SHOWN, PARTIAL
@@ -227,7 +228,10 @@ def _print(
         print(f"{unsure} more fields are below the model's threshold and don't count as found.")
     if failed.count:
         codes = ", ".join(f"{count} {code}" for code, count in sorted(failed.codes.items()))
-        print(f"{failed.count} documents failed ({codes}); all their fields count as missed.")
+        print(
+            f"{counted(failed.count, 'document')} failed ({codes}); all their fields count as "
+            "missed."
+        )
     if evaluation.worst:
         print("\nMost mistakes:")
         for result in evaluation.worst:

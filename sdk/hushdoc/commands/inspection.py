@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc.arguments import printable
+from hushdoc.arguments import counted, printable
 from hushdoc.commands import certificates
 from hushdoc.commands.answering import artifact_argument
 from hushdoc.commands.policy_options import policy_from, policy_options
@@ -210,7 +210,7 @@ def _print_report(report: VerificationReport) -> None:
     _print_table([("", "rule", "found", "allowed", ""), *rows])
     certificates.print_audits(report.audits, report.untrusted_audits)
     if report.files_checked:
-        print(f"{len(report.files)} files checked: each is as it was signed.")
+        print(f"{counted(len(report.files), 'file')} checked: each is as it was signed.")
     else:
         print("Files were not checked, because the policy refuses the model.")
     failed = len(report.policy.failed)

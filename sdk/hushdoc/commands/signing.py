@@ -13,7 +13,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hushdoc.arguments import printable, short_repr
+from hushdoc.arguments import counted, printable, short_repr
 from hushdoc.commands import passwords, stores
 from hushdoc.commands.answering import artifact_argument
 from hushdoc.commands.passwords import passphrase_option
@@ -214,7 +214,7 @@ def _print_certificate(found: Unverified) -> None:
     for guarantee in certificate.claim.guarantees:
         words = guarantee_words(guarantee)
         print(textwrap.fill(words, 96, initial_indent="  - ", subsequent_indent="    "))
-    print(f"{len(found.subjects)} files checked: each is as the certificate says.")
+    print(f"{counted(len(found.subjects), 'file')} checked: each is as the certificate says.")
     print(f"SHA-256 of the statement: {hashlib.sha256(envelope.payload).hexdigest()}")
     named = ", ".join(printable(keyid, 16) or "no key id" for keyid, _ in envelope.signatures)
     print(f"Signatures so far, not checked here: {named or 'none'}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hushdoc.arguments import printable
+from hushdoc.arguments import counted, printable
 from hushdoc.commands.parsing import Subcommands, usage_errors
 from hushdoc.errors import AnnotationError
 from hushdoc_training.commands import table_options, tables, training_options
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         )
     own = own if before is None else before.scheme
     train, test = _corpora(options, () if before is None else before.tags)
-    tables.print_read(options, f"{len(train.owners)} documents")
+    tables.print_read(options, counted(len(train.owners), "document"))
     print(f"Classes:    {', '.join(map(printable, train.names))}", flush=True)
     if options.mode == "term-dp":
         table = tables.by_term_counts(options, WholeTexts(corpus=train, scheme=own))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from hushdoc.arguments import counted
 from hushdoc.commands.parsing import Subcommands, usage_errors
 from hushdoc_training.commands import table_options, tables, training_options
 from hushdoc_training.commands.tables import INVENTED
@@ -65,7 +66,8 @@ def run(options: argparse.Namespace) -> int:
     train, test = _corpora(options)
     tables.print_read(
         options,
-        f"{len(train.records) - 1} documents, {len(train.labels)} {train.level}s, "
+        f"{counted(len(train.records) - 1, 'document')}, "
+        f"{counted(len(train.labels), train.level)}, "
         f"{int((train.labels > 0).sum())} with a label",
     )
     scheme = _scheme(options, train.level)

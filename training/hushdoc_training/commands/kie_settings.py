@@ -316,7 +316,8 @@ def plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan | No
         )
     print(_chosen_line(options, chosen))
     print(
-        f"Plan:       {made.steps} steps of about {made.expected_records} records (sampling rate "
+        f"Plan:       {arguments.counted(made.steps, 'step')} of about "
+        f"{arguments.counted(made.expected_records, 'record')} (sampling rate "
         f"{made.sampling_rate:g}), noise multiplier {made.noise_multiplier:.4g}; epsilon "
         f"{made.epsilon:g} at delta {made.delta:g} for each {made.privacy_unit}",
         flush=True,

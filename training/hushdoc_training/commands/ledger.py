@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc.arguments import printable
+from hushdoc.arguments import counted, printable
 from hushdoc.commands.parsing import CommandParser, Subcommands, usage_errors
 from hushdoc.errors import HushdocError
 from hushdoc_training.commands.training_options import PRIVATE_DOCUMENTS
@@ -181,8 +181,8 @@ def run_close(options: argparse.Namespace) -> int:
 
     run = Ledger.open(options.ledger).close(options.run_id, reason="closed by hand")
     print(
-        f"Run {printable(run.run_id)} is closed: {run.charged} steps stay charged, "
-        f"{run.reserved - run.charged} are free again."
+        f"Run {printable(run.run_id)} is closed: {counted(run.charged, 'step')} stay charged, "
+        f"{run.reserved - run.charged} free again."
     )
     return 0
 

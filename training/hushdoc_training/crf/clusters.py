@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from hushdoc.errors import needs_extra
 from hushdoc.hashing import Clusters, FeatureScheme
+from hushdoc_training.crf.linear import unconverged
 
 _CONTINUES = "##"
 
@@ -26,7 +27,8 @@ def from_vectors(
         from sklearn.cluster import MiniBatchKMeans
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     model = MiniBatchKMeans(scheme.clusters, random_state=seed, batch_size=4096, n_init=1)
-    numbers = model.fit_predict(vectors / np.maximum(lengths, 1e-12)).tolist()
+    with unconverged():  # of fewer different words than clusters
+        numbers = model.fit_predict(vectors / np.maximum(lengths, 1e-12)).tolist()
     return Clusters.of(zip(words, numbers, strict=True), scheme)
 
 

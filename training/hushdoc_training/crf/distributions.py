@@ -8,7 +8,6 @@ have one part, a Gaussian mixture a few, a kernel density estimate one for each 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.errors import InputError, needs_extra
+from hushdoc_training.crf.linear import unconverged
 from hushdoc_training.randomness.secret_stream import SecretStream
 
 Floats = npt.NDArray[np.float64]
@@ -151,7 +151,6 @@ def fitted(family: str, rows: Floats, stream: SecretStream, *, parts: int = 3) -
 
 def _gaussian_mixture(rows: Floats, parts: int, stream: SecretStream) -> Mixture:
     with needs_extra("scikit-learn", "crf"):
-        from sklearn.exceptions import ConvergenceWarning
         from sklearn.mixture import GaussianMixture
     spread = rows.std(axis=0)
     spread[spread == 0] = 1.0
@@ -159,9 +158,7 @@ def _gaussian_mixture(rows: Floats, parts: int, stream: SecretStream) -> Mixture
         rows[stream.choices(MAX_FITTED_ROWS, len(rows))] if len(rows) > MAX_FITTED_ROWS else rows
     )
     start = int(stream.choices(1, 2**31)[0])
-    with warnings.catch_warnings():
-        # Draws need no best fit, and whoever trains can do nothing about it.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with unconverged():  # draws need no best fit
         found = GaussianMixture(min(parts, len(chosen)), random_state=start).fit(chosen / spread)
     return Mixture(
         shares=found.weights_,

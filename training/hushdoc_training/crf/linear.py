@@ -7,8 +7,10 @@ the classifier is any that has `coef_`.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,6 +171,16 @@ def from_sklearn(model: Any, columns: npt.NDArray[np.intp], rows: int) -> Linear
         weights=weights,
         intercepts=np.asarray(model.intercept_, dtype=np.float64),
     )
+
+
+@contextmanager
+def unconverged() -> Iterator[None]:
+    """Lets fits of scikit-learn end unconverged: whoever trains can do nothing about it."""
+    with needs_extra("scikit-learn", "crf"):
+        from sklearn.exceptions import ConvergenceWarning
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
 
 
 def support_vectors(*, intercept: bool = True) -> Any:

@@ -237,6 +237,23 @@ def test_passes_the_self_test(architecture: str, tiny: Callable[[str], Any]) -> 
         assert unused == frozenset()
 
 
+@pytest.mark.parametrize("sharpness", [30, 300])
+def test_sharp_attention_passes_too(sharpness: float, tiny: Callable[[str], Any]) -> None:
+    """A key's bias has no gradient but rounding, which sharpness makes larger."""
+    sample = tiny("bert")
+    with torch.no_grad():
+        for name, parameter in sample.model.named_parameters():
+            if ".query." in name or ".key." in name:
+                parameter.mul_(sharpness).add_(torch.randn_like(parameter))
+    clipper = BookKeeping(sample.model, clipping_norm=CLIPPING_NORM)
+    truth = OneByOne(sample.model, clipping_norm=CLIPPING_NORM)
+    check(clipper, sample.losses_of, num_examples=EXAMPLES)
+    found = truth.add(sample.losses, torch.arange(EXAMPLES))
+    [*biases] = (square for name, square in found.squares.items() if name.endswith("key.bias"))
+    shares = torch.stack(biases).sqrt() / found.norms
+    assert 0 < float(shares.max()) < 1e-5
+
+
 def test_tied_weights_count_once_with_their_cross_terms(tiny: Callable[[str], Any]) -> None:
     sample = tiny("t5")
     ours = BookKeeping(sample.model, clipping_norm=CLIPPING_NORM)

@@ -131,11 +131,12 @@ def fit_and_fill(
     """Returns a linear classifier as a filled table."""
     features = corpus.features(own, min_document_frequency=settings.threshold)
     numbers = whole_texts.classes(corpus)
-    model = linear.fit(
-        linear.counted(whole_texts.whole(features, corpus), own.rows),
-        [f"{number:09}" for number in numbers.tolist()],  # in the order of the corpus's names
-        classifier=linear.support_vectors(intercept=False),
-    )
+    with linear.unconverged():
+        model = linear.fit(
+            linear.counted(whole_texts.whole(features, corpus), own.rows),
+            [f"{number:09}" for number in numbers.tolist()],  # in the order of the corpus's names
+            classifier=linear.support_vectors(intercept=False),
+        )
     filled = model.filled(lambda table: crf.fill(table, settings, stream=stream))
     return Trained(
         fitted=model.table(),

@@ -123,7 +123,8 @@ class Chosen:
     def line(self) -> str:
         """Returns which recipe it is and why, for people."""
         how = "assumed; say --declared-documents" if self.is_assumed else "declared"
-        return f"{self.recipe.name}, for {self.documents} documents ({how}): {self.recipe.reason}"
+        size = arguments.counted(self.documents, "document")
+        return f"{self.recipe.name}, for {size} ({how}): {self.recipe.reason}"
 
 
 def of_size(documents: int) -> Recipe:
