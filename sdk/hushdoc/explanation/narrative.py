@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from hushdoc.arguments import printable
 from hushdoc.certificate.certificate import Certificate
@@ -43,7 +44,7 @@ def explain_claim(claim: Claim) -> str:
     lines = _titled("NO GUARANTEE", (f"  - {guarantee_words(item)}" for item in none))
     for kind, heading in _HEADINGS.items():
         items = [item for item in claim.guarantees if item.kind == kind]
-        lines += _titled(heading, (line for item in items for line in _guarantee(item)))
+        lines += _titled(heading, _guarantees(items))
     lines += _titled("NOT GUARANTEED", (f"  - {words}" for words in not_guaranteed(claim)))
     lines += _titled("RELEASED FROM TRAINING", _releases(claim))
     lines += _titled("AUDITS BY THE ISSUER", _audits(claim))
@@ -58,6 +59,20 @@ def _titled(heading: str, lines: Iterable[str]) -> list[str]:
     """A heading with its lines and an empty one; nothing where there is no line."""
     found = list(lines)
     return [heading, *found, ""] if found else []
+
+
+def _guarantees(items: list[Guarantee]) -> list[str]:
+    """Guarantees of one kind; what several of them all assume stands once, after them."""
+    shared = [
+        words
+        for words in (items[0].assumes if len(items) > 1 else ())
+        if all(words in item.assumes for item in items)
+    ]
+    found = []
+    for item in items:
+        own = tuple(words for words in item.assumes if words not in shared)
+        found += _guarantee(replace(item, assumes=own))
+    return [*found, *(f"  - All of these assume: {printable(words)}" for words in shared)]
 
 
 def _guarantee(item: Guarantee) -> list[str]:

@@ -186,6 +186,13 @@ def test_what_a_client_read_of_its_own_numbers_is_tuning_for_all() -> None:
     assert any("losses" in caveat for caveat in claim.caveats)
 
 
+def test_a_providers_change_is_what_is_bounded() -> None:
+    plan = loose(algorithm="fl-provider-dp", privacy_unit="provider", sampling_rate=1.0)
+    claim = claim_of(plan, receipts={name: receipt_of(plan, unit="provider") for name in NAMES})
+    assert "local training on it changes" in claim.protected_data[0].contribution_bound
+    assert {item.sampling_as_implemented for item in claim.guarantees} == {"full-batch"}
+
+
 def test_aborted_rounds_stay_charged() -> None:
     claim = claim_of(begun=20, aborted=7)
     assert claim.transcripts == claim_of().transcripts
@@ -226,3 +233,5 @@ def test_the_explanation_says_who_learns_what() -> None:
         "the update of each training round",
     ):
         assert part in words
+    assert words.count("set back to an earlier state") == 1
+    assert "All of these assume: every unit is at one place" in words

@@ -28,7 +28,7 @@ from hushdoc_training.federated.adversaries import (
     Exposure,
 )
 from hushdoc_training.federated.participation import ALL, DRAWN, ROTA
-from hushdoc_training.federated.plan import FEDAVG, SHARING, FederatedPlan
+from hushdoc_training.federated.plan import FEDAVG, PROVIDER, SHARING, FederatedPlan
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import not_as_planned
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
@@ -105,7 +105,7 @@ def claim(plan: FederatedPlan, executed: Executed, declared: Declared) -> Claim:
             claims.protected(
                 declared.name,
                 found.unit,
-                declared.contribution_bound or claim_words.contribution_bound(found),
+                declared.contribution_bound or _bound(plan, found),
             ),
         ),
         public_data=declared.public_data,
@@ -294,6 +294,15 @@ def _by_honest(plan: FederatedPlan, shown: Exposure) -> dict[str, Any]:
         found[str(honest)] = float(f"{spent:.6g}") if math.isfinite(spent) else None
         honest //= 2
     return {"epsilonByHonestClients": found}
+
+
+def _bound(plan: FederatedPlan, found: Numbers) -> str:
+    if plan.algorithm != PROVIDER:
+        return claim_words.contribution_bound(found)
+    return (
+        f"each {found.unit} is one record; what local training on it changes is clipped to an L2 "
+        f"norm of {found.clipping_norm:g} over all weights before it is summed"
+    )
 
 
 def _tuning(found: Numbers, declared: Declared) -> str:

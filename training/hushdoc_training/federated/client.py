@@ -23,6 +23,7 @@ from hushdoc.serialization import strict_json
 from hushdoc.signing.keys import PrivateKey
 from hushdoc_training.federated import frames
 from hushdoc_training.federated.account import Account
+from hushdoc_training.federated.adversaries import ADVERSARIES
 from hushdoc_training.federated.clear_sum import ClearClient
 from hushdoc_training.federated.frames import Frame, Order
 from hushdoc_training.federated.plan import FEDAVG, FederatedPlan
@@ -67,7 +68,7 @@ class Limits:
             elif plan.delta > self.max_delta:
                 found.append(f"delta {plan.delta:g}, above {self.max_delta:g}")
             else:
-                for whom in plan.against:
+                for whom in ADVERSARIES:  # whomever the roster's plan is against
                     spent = plan.epsilon_against(whom)
                     if spent > self.max_epsilon * (1 + 1e-9):
                         found.append(f"epsilon {spent:.4g} against {whom}")
