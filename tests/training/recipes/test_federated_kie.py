@@ -263,7 +263,10 @@ def test_the_command_simulates_and_says_where_a_run_stands(
     common += ["--sampling-rate", "0.5", "--expected-records", "4"]
     model = ["--start", str(start), "--clients", "2", "--quiet", "--out", str(tmp_path / "run")]
     assert main(["federated", "simulate", *data, *common, *model, "--plan"]) == 0
-    assert "network-observer" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "network-observer" in told
+    shown = {line.split()[0]: line.split()[1] for line in told.splitlines() if line[:2] == "  "}
+    assert shown["all"] == shown["rota"] == shown["drawn"]  # all clients are in every round
     assert not (tmp_path / "run").exists()
     assert main(["federated", "simulate", *data, *common, *model]) == 0
     capsys.readouterr()

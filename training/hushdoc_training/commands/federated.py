@@ -400,6 +400,29 @@ def _print_plan(plan: FederatedPlan) -> None:
     for whom in plan.against:
         spent = plan.epsilon_against(whom)
         print(f"  {whom:<17} epsilon {spent:.4g} at delta {plan.delta:g}")
+    print("The same rates and rounds need this noise multiplier, by who takes part in a round:")
+    for how, needed in _noise_by_participation(plan).items():
+        print(f"  {how:<17} {needed}")
+
+
+def _noise_by_participation(plan: FederatedPlan) -> dict[str, str]:
+    """Returns the noise that a plan would need if clients took part in another way."""
+    from dataclasses import fields
+
+    from hushdoc_training.federated.participation import ALL, PARTICIPATIONS
+
+    settings = {field.name: getattr(plan, field.name) for field in fields(plan)}
+    del settings["noise_multiplier"]
+    found = {}
+    for how in PARTICIPATIONS:
+        each = plan.clients if how == ALL else plan.clients_per_round
+        other = {"participation": how, "clients_per_round": each, "most_rounds": None}
+        try:
+            made = type(plan).calibrated(**{**settings, **other})
+            found[how] = f"{made.noise_multiplier:.4g}"
+        except ValueError:  # a unit would have to be drawn more often than its client takes part
+            found[how] = "not with this sampling rate"
+    return found
 
 
 def _partition(options: argparse.Namespace, documents: Sequence[LabelledDocument]) -> Partition:
