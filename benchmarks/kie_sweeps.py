@@ -486,7 +486,7 @@ def corpus_of(options: argparse.Namespace, work: Path, scale: Scale) -> Corpus:
         )
         scored = documents[: scale.scored]
         private = documents[scale.scored :][: scale.private]
-    folder = options.start or public_start(work / "start", scale)
+    folder = options.start or public_start(work / ("start-quick" if scale.few else "start"), scale)
     labels = LabelSet.from_documents(private + scored)
     start = kie_start.start_from(str(folder), labels, new_labels=True)
     return Corpus(

@@ -25,7 +25,8 @@ def test_quick_run_draws_a_figure_and_goes_on(run: Any, tmp_path: Path) -> None:
     (figure,) = result["figures"].values()
     assert figure["of"] == "figure 4"
     assert [(point["x"], point["runs"]) for point in figure["points"]] == [(0.01, 1), (10, 1)] * 2
-    assert all(0 <= point["f1"] <= 1 < point["noise_multiplier"] for point in figure["points"])
+    assert all(0 <= point["f1"] <= 1 for point in figure["points"])
+    assert all(point["noise_multiplier"] > 0 for point in figure["points"])
     assert set(figure["agrees"].values()) == {None}
     assert printed.count("clipping-norm:") == 4
     with Image.open(plots / "sweep-clipping-norm.png") as drawn:
@@ -33,6 +34,28 @@ def test_quick_run_draws_a_figure_and_goes_on(run: Any, tmp_path: Path) -> None:
     again, printed = run("kie_sweeps", *told)
     assert again["figures"] == result["figures"]
     assert "clipping-norm:" not in printed
+
+
+def test_scores_are_kept_by_setting_and_by_what_is_trained(
+    sweeps: ModuleType, tmp_path: Path
+) -> None:
+    kept, other = (sweeps.Kept(folder=tmp_path / "scores", of=of) for of in ("these", "others"))
+    points = {("line", rate): sweeps.Setting(learning_rate=rate) for rate in (0.1, 0.2)}
+    low, high = points.values()
+    for setting, f1 in ((low, 0.25), (high, 0.5), (low, 0.75)):
+        kept.add(setting, f1)
+    assert kept.scores(low) == [0.25, 0.75]
+    assert kept.means(points) == {"line": {0.1: 0.5, 0.2: 0.5}}
+    assert other.scores(low) == kept.scores(sweeps.Setting(learning_rate=0.3)) == []
+
+
+@pytest.mark.parametrize("name", ["clipping-norm", "trained"])
+def test_figures_are_drawn(sweeps: ModuleType, tmp_path: Path, name: str) -> None:
+    figure = sweeps.FIGURES[name]
+    scores = {line: dict.fromkeys(figure.values, 0.5) for line in figure.lines}
+    sweeps.draw(figure, scores, tmp_path / "plots" / "drawn.png")
+    with Image.open(tmp_path / "plots" / "drawn.png") as drawn:
+        assert drawn.size == (700, 450)
 
 
 def test_statements_can_be_false_and_are_unsaid_without_points(sweeps: ModuleType) -> None:
