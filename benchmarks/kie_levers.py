@@ -3,6 +3,7 @@
     python benchmarks/kie_levers.py --work runs/levers      about ten minutes on a core
     python benchmarks/kie_levers.py --quick                 a minute, figures without meaning
     python benchmarks/kie_levers.py --start runs/public --data corpus --declared-documents 300
+    python benchmarks/kie_levers.py --start runs/public --data invented:invoice+receipt --fresh
 
 A public start learns invented receipts of tills; the private documents are invented receipts and
 invoices, in other wordings, from other countries and providers. The number of documents is
@@ -93,10 +94,10 @@ class Lever:
 
 
 RENAMED = ("customer_address", "customer_name", "document_number", "due_date", "iban", "subtotal")
-ROWS = ("kept", "zero", "random", "named")
+ROWS = ("kept", "zero", "random", "named", "fresh")
 """What the output layer begins with for labels that the start would not know by these names: all
 that it knows; zeros; random numbers, as `--new-labels` has it; or the rows of labels whose names
-the encoder takes for similar."""
+the encoder takes for similar. Fresh is random for every label: none is known."""
 WORDS = 150  # as many as a public document has, about
 SHARPNESS = 10.0  # of the softmax over cosines of names
 
@@ -120,6 +121,8 @@ LEVERS = {
     "renamed_random": Lever(rows="random"),
     "renamed_named": Lever(rows="named"),
     "whitened": WHITE,
+    "whitened_smaller": replace(WHITE, learning_rate=0.05),
+    "whitened_larger": replace(WHITE, learning_rate=0.5),
     "whitened_averaged": replace(WHITE, averaging="ema"),
     "whitened_full_batches": replace(WHITE, sampling_rate=1.0, steps=20, learning_rate=0.3),
     "whitened_momentum": replace(
@@ -194,6 +197,7 @@ def main() -> int:
     parser.add_argument("--data", help="private documents, split by the digests of their names")
     parser.add_argument("--declared-documents", type=int, help="about how many of them there are")
     parser.add_argument("--work", type=Path, help="keep the start here")
+    parser.add_argument("--fresh", action="store_true", help="begin as if no label were known")
     parser.add_argument("--only", action="append", choices=LEVERS, help="measure this lever")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     options = parser.parse_args()
@@ -205,11 +209,13 @@ def main() -> int:
     begun = {rows: round(corpus.f1(Head(layer)), 4) for rows, layer in corpus.renamed.items()}
     result: dict[str, Any] = {"f1_public": begun.pop("kept"), "f1_renamed": begun, "f1": {}}
     for name in options.only or LEVERS:
-        found = [trained(corpus, LEVERS[name], scale, count) for _ in range(scale.runs)]
+        lever = replace(LEVERS[name], rows="fresh") if options.fresh else LEVERS[name]
+        found = [trained(corpus, lever, scale, count) for _ in range(scale.runs)]
         spread = statistics.stdev(found) if len(found) > 1 else 0.0
         result["f1"][name] = [round(statistics.fmean(found), 4), round(spread, 4)]
         print(f"{name:24} {result['f1'][name]}", flush=True)
     result |= {
+        "fresh": options.fresh,
         "declared_documents": count,
         "recipe": recipe.of_size(count).name,
         "num_scored": len(corpus.scored),
@@ -290,11 +296,11 @@ def corpus_of(folder: Path, options: argparse.Namespace, scale: Scale) -> Corpus
 def renamed(start: Start, layer: nn.Linear, rows: str) -> nn.Linear:
     """Returns the output layer with other rows for the labels of RENAMED."""
     made, tags = Head(layer).classifier, start.labels.tags
-    new = [number for number, tag in enumerate(tags) if tag[2:] in RENAMED]
+    new = [n for n, tag in enumerate(tags) if rows == "fresh" or tag[2:] in RENAMED]
     torch.manual_seed(0)
     if rows == "zero":
         rows_of, biases = torch.zeros(len(new), layer.in_features), torch.zeros(len(new))
-    elif rows == "random":
+    elif rows in ("random", "fresh"):
         rows_of, biases = 0.02 * torch.randn(len(new), layer.in_features), torch.zeros(len(new))
     elif rows == "named":
         shares = torch.stack([similar(start, tags[number]) for number in new])
