@@ -1,0 +1,133 @@
+"""`hushdoc federated server` and `client`: what they refuse, and a run of forms on loopback."""
+
+from __future__ import annotations
+
+import re
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hushdoc_command_runs import refusal, run
+from hushdoc_flower import flower
+from hushdoc_parties import FIRST, SERVER, roster
+
+from hushdoc.signing import keys
+from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.commands import federated_network
+from hushdoc_training.federated import roster as rosters
+from hushdoc_training.federated.roster import COORDINATOR
+
+CLIENTS = ("first", "second")
+ROSTER = roster()
+
+
+@pytest.fixture
+def parties(tmp_path: Path) -> Path:
+    """The folders of a coordinator and a client, as `init` writes them."""
+    for name, key in ((COORDINATOR, SERVER), ("first", FIRST)):
+        (tmp_path / name).mkdir()
+        rosters.save(tmp_path / name / "roster.json", ROSTER, SERVER)
+        keys.write_private_key(key, tmp_path / name / "key.pem")
+    (tmp_path / "second").mkdir()
+    federated_network.write_doors(tmp_path, CLIENTS, "127.0.0.1:8443")
+    return tmp_path
+
+
+def test_each_party_has_what_it_needs_to_meet_and_nobody_elses_key(parties: Path) -> None:
+    files = {
+        str(path.relative_to(parties)): stat.S_IMODE(path.stat().st_mode)
+        for path in parties.rglob("*")
+        if path.is_file() and path.name not in ("roster.json", "key.pem")
+    }
+    private = {name for name in files if (parties / name).read_bytes().count(b"PRIVATE KEY")}
+    assert private == {"coordinator/server-key.pem", *(f"{name}/node-key.pem" for name in CLIENTS)}
+    assert {files[name] for name in private} == {0o600}
+    assert {f"coordinator/nodes/{name}.pem" for name in CLIENTS} <= set(files)
+    assert len({(parties / name / "ca.pem").read_bytes() for name in (COORDINATOR, *CLIENTS)}) == 1
+
+
+COMMANDS = {"server": (COORDINATOR, ()), "client": ("first", ("--data", "invented:form"))}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_another_roster_than_the_approved_one_is_refused(command: str, parties: Path) -> None:
+    name, more = COMMANDS[command]
+    given = ("federated", command, parties / name, *more, "--approve", "0" * 64)
+    assert refusal(*given) == "ROSTER_NOT_APPROVED"
+
+
+def test_a_key_of_nobody_in_the_roster_is_refused(parties: Path) -> None:
+    (parties / COORDINATOR / "key.pem").unlink()
+    keys.write_private_key(keys.generate_key(), parties / COORDINATOR / "key.pem")
+    given = ("federated", "server", parties / COORDINATOR, "--approve", ROSTER.digest)
+    assert refusal(*given) == "NOT_IN_ROSTER"
+
+
+@pytest.mark.parametrize("address", ["8443", "host:", ":1", "host:70000", "host:https"])
+def test_what_is_no_address_is_wrong_usage(
+    address: str, parties: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("--data", "invented:form", "--approve", ROSTER.digest, "--server", address)
+    with pytest.raises(SystemExit):
+        run("federated", "client", parties / "first", *given)
+    assert "expected HOST:PORT" in capsys.readouterr().err
+
+
+def test_a_folder_without_certificates_names_the_missing_file(parties: Path) -> None:
+    (parties / "first" / "ca.pem").unlink()
+    given = ("--data", "invented:form", "--approve", ROSTER.digest)
+    assert refusal("federated", "client", parties / "first", *given) == "BAD_INPUT"
+
+
+def test_a_key_that_others_may_read_is_not_used(parties: Path) -> None:
+    (parties / "first" / "node-key.pem").chmod(0o644)
+    given = ("--data", "invented:form", "--approve", ROSTER.digest)
+    assert refusal("federated", "client", parties / "first", *given) == "BAD_INPUT"
+
+
+@pytest.mark.slow
+def test_a_server_and_two_clients_train_on_forms(tmp_path: Path) -> None:
+    python, home = flower(), tmp_path / "run"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+
+    def begun(*arguments: object) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "hushdoc", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def done(*arguments: object) -> str:
+        process = begun(*arguments)
+        said, _ = process.communicate(timeout=200)
+        assert process.returncode == 0, said
+        return said
+
+    planned = "--label date --label total --rounds 3 --sampling-rate 0.5 --trained output"
+    names = [f"--client={name}" for name in CLIENTS]
+    settings = (*planned.split(), "--accountant", "rdp", "--address", address)
+    digest = re.search("[0-9a-f]{64}", done("federated", "init", home, *names, *settings))
+    assert digest is not None
+    common = ("--approve", digest[0], "--flower-python", python)
+    parties = [begun("federated", "server", home / COORDINATOR, *common)]
+    for name in CLIENTS:
+        ledger = tmp_path / f"{name}.ledger"
+        done("ledger", "init", ledger, "--epsilon", "8")
+        own = ("--data", "invented:form", "--documents", "40", "--ledger", ledger)
+        parties.append(begun("federated", "client", home / name, *own, *common))
+    try:
+        said = [party.communicate(timeout=280)[0] for party in parties]
+    finally:
+        for party in parties:
+            party.kill()
+    assert [party.returncode for party in parties] == [0, 0, 0], said
+    assert "3 rounds were charged" in said[1]
+    claim = Checkpoint.load(home / COORDINATOR / "checkpoint").claim
+    assert {guarantee.adversary for guarantee in claim.guarantees} >= {"model-recipient", "server"}
+    assert all(guarantee.epsilon <= 8 for guarantee in claim.guarantees)
