@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hushdoc.arguments import counted, printable
 from hushdoc.commands.parsing import CommandParser, Subcommands, usage_errors
 from hushdoc.errors import MissingExtraError
+from hushdoc_training.commands import federated_network
 from hushdoc_training.commands.training_options import (
     PRIVATE_DOCUMENTS,
     add_choice,
@@ -34,11 +35,14 @@ DESCRIPTION = """Trains one model over the documents of several parties, none of
   hushdoc federated simulate --data invented:form --clients 4 --rounds 20 --out runs/simulated
   hushdoc federated init runs/acme --label date --label total --client north --client south
   hushdoc federated status runs/simulated
+  hushdoc federated server runs/acme/coordinator --approve DIGEST
+  hushdoc federated client north --approve DIGEST --data forms --ledger forms.ledger
 
 Each client sends clipped sums with its share of the noise, masked so that the coordinator learns
 their sum alone. `simulate` runs all parties in one process, on documents that it divides among
 them; its certificate says so. `init` writes what real parties begin with: a roster, which all of
-them approve by its digest, and a folder for each."""
+them approve by its digest, and a folder for each; `server` and `client` are one party each, on
+machines of their own, over TLS."""
 
 ALGORITHMS = ("feam-dp", "fl-provider-dp", "fedavg-dp", "fedavg")  # plan.ALGORITHMS, without torch
 _MODES = ("all-or-nothing", "threshold", "individual-updates")
@@ -56,6 +60,7 @@ def register(subcommands: Subcommands) -> None:
     actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
     _register_simulate(actions)
     _register_init(actions)
+    federated_network.register(actions)
     status = actions.add_parser(
         "status",
         help="print where a federated run stands",
@@ -117,6 +122,11 @@ def _register_init(actions: Subcommands) -> None:
         dest="names",
         help="a client, with the file of its public Ed25519 key if its owner made one; once for "
         "each",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="where clients will reach the server; writes certificates and keys for the network",
     )
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="seed of fresh weights (default: 0)"
@@ -280,6 +290,10 @@ def run_init(options: argparse.Namespace) -> int:
             if party.name in secret:
                 path = partial / party.name / federated_kie.KEY
                 keys.write_private_key(secret[party.name], path)
+        if options.address is not None:
+            federated_network.write_doors(
+                partial, [party.name for party in parties], options.address
+            )
     print(f"Roster:   {made.digest}  (all parties compare this digest, and approve it)")
     for party in made.parties:
         about = "its roster and its private key" if party.name in secret else "its roster"

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 AUTHORITY, SERVER, SERVER_KEY, NODE_KEY = "ca.pem", "server.pem", "server-key.pem", "node-key.pem"
 NODES, ADDRESS, LOG, STATE = "nodes", "address", "network.log", "state"
-"""Files of a party's folder: certificates and keys for the network alone, one folder of the nodes'
-public keys at the server, where that is reached, and what the party and its courier write."""
+"""Files of a party's folder: certificates and keys for the network alone, a folder of the nodes'
+public keys at the server, where that is reached, the courier's log, and a client's account."""
 
 
 def register(actions: Subcommands) -> None:
@@ -131,6 +131,7 @@ def write_doors(folder: Path, clients: Sequence[str], address: str) -> None:
 
 def run_server(options: argparse.Namespace) -> int:
     """Coordinates a run; Ctrl-C is a KeyboardInterrupt that says how to go on."""
+    from hushdoc.system import atomic_files
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.federated.flower import courier, resident
     from hushdoc_training.federated.flower.transport import Door
@@ -140,7 +141,7 @@ def run_server(options: argparse.Namespace) -> int:
     from hushdoc_training.runs.run_folder import CHECKPOINT
 
     roster, key = _approved(options)
-    start = _start(options, roster)
+    atomic_files.require_free(options.folder / CHECKPOINT)
     host, port = _address(options, options.listen)
     door = Door(
         host=host,
@@ -154,8 +155,9 @@ def run_server(options: argparse.Namespace) -> int:
         python=courier.flower_python(options.flower_python),
         log=options.folder / LOG,
     )
+    start = _start(options, roster)
     with federated_kie.coordinator_of(
-        roster, key, start, folder=options.folder / STATE, seconds=options.wait
+        roster, key, start, folder=options.folder, seconds=options.wait
     ) as coordinator:
         rounds = roster.plan["rounds"]
         with (
