@@ -183,11 +183,16 @@ def test_each_client_of_fedavg_dp_has_its_own_noise() -> None:
 
 
 def test_a_client_s_ledger_counts_what_the_worst_adversary_sees_of_a_round() -> None:
-    made = plan(PROVIDER, participation="rota", noise_multiplier=1.0)
+    settings = {**PROVIDER, "participation": "rota", "clients_per_round": 5, "sampling_rate": 0.5}
+    made = plan(settings, colluding=1, noise_multiplier=1.0)
     assert made.own_round == Gaussian(noise_multiplier=1.0)
-    assert made.cap == 2
-    seen = replace(made, mode="individual-updates", against=("model-recipient", "server"))
-    assert seen.own_round == Gaussian(noise_multiplier=math.sqrt(0.5))
+    assert made.cap == 5
+    # Whomever the roster's target is for: its server sees single updates, and counts.
+    seen = replace(made, mode="individual-updates")
+    assert seen.against == ("model-recipient",)
+    assert seen.own_round == Gaussian(noise_multiplier=0.5)
+    fellow = replace(made, colluding=0)
+    assert fellow.own_round == Gaussian(noise_multiplier=math.sqrt(4 / 5))
 
 
 def test_a_unit_at_several_places_is_a_group() -> None:

@@ -276,9 +276,12 @@ class FederatedPlan(Record):
 
     @property
     def own_round(self) -> Mechanism:
-        """One round for a client's ledger: as the one of `against` with the least noise sees it."""
-        rounds = {whom: self.exposure.one_round(whom) for whom in self.against}
-        return max(rounds.values(), key=lambda event: _epsilon(event, self))
+        """One round for a client's ledger: as the adversary sees it who faces the least noise.
+
+        That may be one whom the target is not for: a ledger counts what somebody could learn.
+        """
+        rounds = {self.exposure.one_round(whom) for whom in ADVERSARIES}
+        return max(rounds, key=lambda event: _epsilon(event, self))
 
     def epsilon_against(self, *whom: str) -> float:
         """Returns the largest epsilon of some adversaries at the plan's delta."""
