@@ -22,6 +22,7 @@ from hushdoc_parties import NUMBERS, Federation, plan
 from hushdoc.errors import CheckpointError, FederatedRunError, OutputWriteError, PrivacyError
 from hushdoc.system import atomic_files
 from hushdoc_training.federated import frames
+from hushdoc_training.federated.account import JOURNAL
 from hushdoc_training.federated.coordinator import STATE, Outgoing
 from hushdoc_training.federated.in_process import InProcess
 from hushdoc_training.federated.roster import COORDINATOR
@@ -253,6 +254,27 @@ def test_a_full_disk_steps_nothing_and_the_run_goes_on_from_the_last_round(
     drive(again, federation.transport())
     assert again.aborted == (2,)
     assert set(federation.charged().values()) == {3}
+
+
+def test_a_client_with_a_full_disk_computes_nothing_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federation = Federation(tmp_path, plan(**MODES["individual-updates"]))
+    write, journals = atomic_files.write_file, []
+
+    def full(path: Path, content: bytes, **how: Any) -> None:
+        if path == tmp_path / "second" / JOURNAL:
+            journals.append(path)
+            if len(journals) == 1:
+                raise atomic_files.not_written(path, OSError(28, "No space left on device"))
+        write(path, content, **how)
+
+    monkeypatch.setattr(atomic_files, "write_file", full)
+    drive(federation.coordinator, federation.transport())
+    assert federation.coordinator.attempts[0].refused == {"second": "CLIENT_FAILED"}
+    assert federation.coordinator.aborted == (1,)
+    assert federation.computed()["second"] == [1, 2]
+    assert federation.charged() == {"first": 3, "second": 2, "third": 3}
 
 
 def test_a_pause_ends_the_round_and_charges_no_other(federation: Federation) -> None:
