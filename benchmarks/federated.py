@@ -233,7 +233,7 @@ class Bench:
     def held(self, documents: Sequence[LabelledDocument], arm: Arm) -> partition.Partition:
         """Returns who holds which documents."""
         if arm.name == "provider":
-            names = [labelled.provider for labelled in documents]
+            names = [federated_updates.provider_of(labelled) for labelled in documents]
             return partition.by_provider(names, arm.clients, seed=arm.seed)
         return partition.equal(len(documents), arm.clients, seed=arm.seed)
 
@@ -265,7 +265,7 @@ class Bench:
             rounds = min(self.scale.averaged, self.steps)
             common |= {"rounds": rounds, "local_steps": self.steps // rounds, "colluding": 0}
         if arm.name == "provider":
-            providers = len({item.provider for item in self.pages.train})
+            providers = len({federated_updates.provider_of(item) for item in self.pages.train})
             declared = own_data.declared(providers)
             common["expected_records"] = max(1, round(declared * self.recipe.sampling_rate))
             common["clipping_norm"] = PROVIDER_NORM
@@ -339,7 +339,7 @@ def measured(
 
 def arms_of(bench: Bench, asked: Sequence[str] | None) -> list[Arm]:
     """Returns what is trained, the arms of one seed after the other."""
-    named = all(labelled.provider for labelled in bench.pages.train)
+    named = all(federated_updates.provider_of(item) for item in bench.pages.train)
     found = []
     for seed in range(bench.scale.seeds):
         for name in asked or (CENTRAL, *ALGORITHMS):

@@ -15,13 +15,19 @@ import pytest
 
 from hushdoc.__main__ import main
 from hushdoc.certificate.recompute import reproduce
-from hushdoc.errors import AnnotationError, CheckpointError, HushdocError, OutputExistsError
+from hushdoc.errors import (
+    AnnotationError,
+    CheckpointError,
+    HushdocError,
+    OutputExistsError,
+    PrivacyError,
+)
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training import checkpoint
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.federated import coordinator as coordinators
 from hushdoc_training.federated import roster as rosters
-from hushdoc_training.federated.partition import equal
+from hushdoc_training.federated.partition import by_provider, equal
 from hushdoc_training.federated.plan import FEAM, FEDAVG, FEDAVG_DP, PROVIDER, FederatedPlan
 from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.ledger.ledger import Ledger
@@ -77,7 +83,10 @@ def plan_of(start: Start, algorithm: str = FEAM, **change: Any) -> FederatedPlan
 def simulated(
     start: Start, documents: list[LabelledDocument], plan: FederatedPlan, out: Path, **how: Any
 ) -> Any:
-    shares = federated_simulation.divided(documents, equal(len(documents), plan.clients, seed=0))
+    held = equal(len(documents), plan.clients, seed=0)
+    if plan.algorithm == PROVIDER and plan.places == 1:
+        held = by_provider([item.provider for item in documents], plan.clients, seed=0)
+    shares = federated_simulation.divided(documents, held)
     return federated_simulation.simulate(
         start, shares, plan, SETTINGS, out=out, name="receipts", quiet=True, **how
     )
@@ -212,6 +221,8 @@ def test_what_does_not_fit_is_refused_before_a_folder_is_taken(
     start: Start, receipts: list[LabelledDocument], tmp_path: Path
 ) -> None:
     nobodys = [replace(labelled, provider=None) for labelled in receipts]
+    everywhere = [replace(labelled, provider="One Ltd.") for labelled in receipts]
+    provided = plan_of(start, PROVIDER, places=2, clients=3)
     cases: list[tuple[type[Exception], Callable[[], object]]] = [
         (
             AnnotationError,
@@ -222,6 +233,10 @@ def test_what_does_not_fit_is_refused_before_a_folder_is_taken(
             lambda: federated_simulation.simulate(
                 start, [receipts], plan_of(start), SETTINGS, out=tmp_path / "run", name="them"
             ),
+        ),
+        (
+            PrivacyError,  # a provider at three clients, which counts as two places
+            lambda: simulated(start, everywhere, provided, tmp_path / "run"),
         ),
         (
             HushdocError,

@@ -441,11 +441,12 @@ def _noise_by_participation(plan: FederatedPlan) -> dict[str, str]:
 
 def _partition(options: argparse.Namespace, documents: Sequence[LabelledDocument]) -> Partition:
     from hushdoc_training.federated import partition
+    from hushdoc_training.recipes.kie.federated_updates import provider_of
 
     clients, seed = options.clients, options.seed
     match options.partition:
         case "provider":
-            providers = [labelled.provider or labelled.document.id for labelled in documents]
+            providers = [provider_of(labelled) or labelled.document.id for labelled in documents]
             return partition.by_provider(providers, clients, seed=seed)
         case "size":
             sizes = [float(number + 1) for number in range(clients)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import torch
 
 from hushdoc.certificate.claim import PublicData
+from hushdoc.errors import PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc.signing import keys
 from hushdoc.signing.keys import PrivateKey
@@ -41,6 +43,7 @@ from hushdoc_training.recipes.federated_kie import (
     update_under,
 )
 from hushdoc_training.recipes.kie import training as kie
+from hushdoc_training.recipes.kie.federated_updates import provider_of
 from hushdoc_training.recipes.kie.identity import documents_digest
 from hushdoc_training.recipes.kie.start import Start
 from hushdoc_training.runs import state
@@ -105,6 +108,7 @@ def simulate(
         for client, share in zip(names, shares, strict=True)
     }
     # What refuses to train does so before a folder is taken and a round is reserved.
+    _require_places(held.values(), plan)
     updates = {
         client: update_under(plan, settings, start, documents, device=device)
         for client, documents in held.items()
@@ -150,6 +154,22 @@ def simulate(
         claim = claim_of(roster, coordinator, declared, simulated=True)
         save(out / CHECKPOINT, roster, coordinator, start, claim)
     return Outcome(charged=coordinator.begun, interrupted=False)
+
+
+def _require_places(shares: Iterable[Sequence[LabelledDocument]], plan: FederatedPlan) -> None:
+    """Raises PrivacyError where a provider is at more clients than the plan counts for one."""
+    if plan.privacy_unit != "provider":
+        return
+    places = Counter(
+        name for share in shares for name in {provider_of(labelled) for labelled in share} - {""}
+    )
+    most = max(places.values(), default=0)
+    if most > plan.places:
+        raise PrivacyError(
+            f"Documents of one provider are at {most} clients, and the plan counts {plan.places} "
+            "places of a provider. Divide documents by provider (--partition provider), or plan "
+            "for as many places (--places)."
+        )
 
 
 def _drive(

@@ -190,12 +190,17 @@ def learning_rate(settings: PrivateSettings, rounds: int, number: int) -> float:
     return settings.learning_rate * (1 - share)
 
 
+def provider_of(labelled: LabelledDocument) -> str:
+    """Returns a provider as it is compared, by words alone; empty where none is known."""
+    return " ".join(duplicates.words_of([labelled.provider or ""]))
+
+
 def providers_of(start: Start, documents: Sequence[LabelledDocument]) -> Records[Example]:
-    """Returns records of all windows of a provider; names are compared by their words alone."""
+    """Returns records of all windows of a provider; see `provider_of`."""
     windows = records_of(documents, start.encoder, start.labels, unit="document")
     groups: dict[str, list[Window]] = {}
     for labelled, record in zip(documents, windows, strict=True):
-        name = " ".join(duplicates.words_of([labelled.provider or ""]))
+        name = provider_of(labelled)
         if not name:
             raise AnnotationError(
                 "A document has no provider, so that it can't be protected with others of its own. "
