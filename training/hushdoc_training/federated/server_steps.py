@@ -154,6 +154,10 @@ class WeightedMean:
 def noise_of_nobody(numbers: int, *, width: float) -> Integers:
     """Returns the sum of a round without clients: noise alone, from the server.
 
+    For whoever draws each client on its own coin, as Privacy-aware DocVQA does; the ways to take
+    part of a `FederatedPlan` have clients in every round, which add noise also where none of their
+    units is drawn.
+
     Args:
         numbers: How many an update has.
         width: Standard deviation of a sum's noise with the fewest honest clients, in steps.
