@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hushdoc_flower import flower
 
 from hushdoc_training.ledger.ledger import Ledger
@@ -16,6 +17,7 @@ SAMPLE = Path(__file__).parents[2] / "samples/federated/party.py"
 PARTIES = ("coordinator", "first", "second")
 
 
+@pytest.mark.timeout(600)
 def test_three_processes_train_one_model(tmp_path: Path) -> None:
     python = flower()
     with socket.socket() as free:
@@ -35,7 +37,7 @@ def test_three_processes_train_one_model(tmp_path: Path) -> None:
     assert "approve" in said
     parties = {name: begun(name) for name in PARTIES}
     try:
-        said_by = {name: party.communicate(timeout=200)[0] for name, party in parties.items()}
+        said_by = {name: party.communicate(timeout=400)[0] for name, party in parties.items()}
     finally:
         for party in parties.values():
             party.kill()

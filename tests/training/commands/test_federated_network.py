@@ -89,6 +89,7 @@ def test_a_key_that_others_may_read_is_not_used(parties: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_server_and_two_clients_train_on_forms(tmp_path: Path) -> None:
     python, home = flower(), tmp_path / "run"
     with socket.socket() as free:
@@ -122,7 +123,7 @@ def test_a_server_and_two_clients_train_on_forms(tmp_path: Path) -> None:
         own = ("--data", "invented:form", "--documents", "40", "--ledger", ledger)
         parties.append(begun("federated", "client", home / name, *own, *common))
     try:
-        said = [party.communicate(timeout=280)[0] for party in parties]
+        said = [party.communicate(timeout=600)[0] for party in parties]
     finally:
         for party in parties:
             party.kill()
