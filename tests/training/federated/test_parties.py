@@ -23,6 +23,7 @@ from hushdoc.errors import CheckpointError, FederatedRunError, OutputWriteError,
 from hushdoc.system import atomic_files
 from hushdoc_training.federated import frames
 from hushdoc_training.federated.account import JOURNAL
+from hushdoc_training.federated.client import Limits
 from hushdoc_training.federated.coordinator import STATE, Outgoing
 from hushdoc_training.federated.in_process import InProcess
 from hushdoc_training.federated.roster import COORDINATOR
@@ -469,3 +470,24 @@ def test_another_roster_is_another_run(tmp_path: Path) -> None:
     with pytest.raises(PrivacyError) as refused:
         federation.begin("first", roster=changed)
     assert refused.value.code == "RUN_DIFFERS"
+
+
+BEYOND: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "epsilon": ({}, {"max_epsilon": 0.1}),
+    "delta": ({}, {"max_epsilon": 100.0, "max_delta": 1e-6}),
+    "clients": ({}, {"max_epsilon": 100.0, "min_clients": 4}),
+    "an adversary that the target is not for": (
+        {"mode": "individual-updates", "against": ("model-recipient",), "rounds": 30},
+        {"max_epsilon": 5.0},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BEYOND)
+def test_a_plan_beyond_the_owner_s_limits_is_refused(what: str) -> None:
+    planned, limited = BEYOND[what]
+    made = plan(**planned)
+    Limits(max_epsilon=1000.0).require(made)
+    with pytest.raises(PrivacyError) as refused:
+        Limits(**limited).require(made)
+    assert refused.value.code == "BEYOND_LIMITS"

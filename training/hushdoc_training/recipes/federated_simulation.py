@@ -17,6 +17,7 @@ from hushdoc.signing import keys
 from hushdoc.signing.keys import PrivateKey
 from hushdoc.system.progress import TaskProgress
 from hushdoc_training.federated import roster as rosters
+from hushdoc_training.federated.adversaries import ADVERSARIES
 from hushdoc_training.federated.client import Client, Limits
 from hushdoc_training.federated.coordinator import Coordinator
 from hushdoc_training.federated.in_process import InProcess
@@ -228,6 +229,12 @@ def _ledger(folder: Path, plan: FederatedPlan, name: str) -> Ledger | None:
     path = folder / LEDGER
     if path.exists():
         return Ledger.open(path)
+    # It counts every adversary, also those whom the plan's target is not for.
+    needed = plan.epsilon_against(*ADVERSARIES) * (1 + 1e-6)
     return Ledger.create(
-        path, data=name, unit=plan.privacy_unit, epsilon=plan.epsilon, delta=plan.delta
+        path,
+        data=name,
+        unit=plan.privacy_unit,
+        epsilon=max(plan.epsilon, needed),
+        delta=plan.delta,
     )
