@@ -165,7 +165,7 @@ class Courier:
             lines = []
         last = next((line for line in reversed(lines) if line.strip()), "nothing")
         with suppress(subprocess.TimeoutExpired):
-            if self._process.wait(1) == wire.WRONG_CERTIFICATE:
+            if self._process.wait(STOP_SECONDS) == wire.WRONG_CERTIFICATE:
                 return PrivacyError(
                     f"{printable(last, 300)} Whoever answers at this address is not the server of "
                     "this federation, or its certificate is for other names. Compare ca.pem and "
