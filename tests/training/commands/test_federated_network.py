@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 from hushdoc_command_runs import refusal, run
 from hushdoc_flower import flower
-from hushdoc_parties import FIRST, SERVER, roster
+from hushdoc_parties import FIRST, SERVER, plan, roster
 
 from hushdoc.signing import keys
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.commands import federated_network
 from hushdoc_training.federated import roster as rosters
 from hushdoc_training.federated.roster import COORDINATOR
+from hushdoc_training.ledger.ledger import Ledger
 
 CLIENTS = ("first", "second")
 ROSTER = roster()
@@ -86,6 +87,28 @@ def test_a_key_that_others_may_read_is_not_used(parties: Path) -> None:
     (parties / "first" / "node-key.pem").chmod(0o644)
     given = ("--data", "invented:form", "--approve", ROSTER.digest)
     assert refusal("federated", "client", parties / "first", *given) == "BAD_INPUT"
+
+
+@pytest.mark.parametrize(
+    ("change", "asked"),
+    [
+        ({"algorithm": "fedavg", "noise_multiplier": 0.0, "epsilon": None, "delta": None}, ()),
+        ({"noise_multiplier": 0.5}, ()),
+        ({}, ("--max-epsilon", "inf", "--max-delta", "1e-6")),
+    ],
+)
+def test_a_client_reserves_nothing_for_a_plan_beyond_its_owner_s_limits(
+    change: dict[str, object], asked: tuple[str, ...], parties: Path, tmp_path: Path
+) -> None:
+    planned = roster(plan=plan(clients=2, clients_per_round=2, **change).to_dict())
+    (parties / "first" / "roster.json").unlink()
+    rosters.save(parties / "first" / "roster.json", planned, SERVER)
+    ledger = tmp_path / "forms.ledger"
+    Ledger.create(ledger, data="forms", epsilon=100.0, delta=1e-5)
+    given = ("--data", "invented:form", "--documents", "2", "--ledger", ledger)
+    common = ("--approve", planned.digest, "--flower-python", sys.executable, *asked)
+    assert refusal("federated", "client", parties / "first", *given, *common) == "BEYOND_LIMITS"
+    assert Ledger.open(ledger).runs() == ()
 
 
 @pytest.mark.slow

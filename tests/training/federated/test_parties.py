@@ -278,6 +278,21 @@ def test_a_client_with_a_full_disk_computes_nothing_and_says_so(
     assert federation.charged() == {"first": 3, "second": 2, "third": 3}
 
 
+def test_what_a_document_made_fail_has_one_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federation = Federation(tmp_path, plan(**MODES["individual-updates"]))
+
+    def failed(weights: object, number: int) -> None:
+        raise PrivacyError("This provider left something in the model.", code="OTHER_DOCUMENTS")
+
+    monkeypatch.setattr(federation.updates["second"], "compute", failed)
+    drive(federation.coordinator, federation.transport())
+    assert federation.coordinator.attempts[0].refused == {"second": "CLIENT_FAILED"}
+    assert "This provider" in str(federation.clients["second"].problems[0])
+    assert set(federation.charged().values()) == {3}
+
+
 def test_a_pause_ends_the_round_and_charges_no_other(federation: Federation) -> None:
     drive(
         federation.coordinator,

@@ -195,6 +195,21 @@ def test_a_client_s_ledger_counts_what_the_worst_adversary_sees_of_a_round() -> 
     assert fellow.own_round == Gaussian(noise_multiplier=math.sqrt(4 / 5))
 
 
+def test_a_ledger_tells_adversaries_apart_by_noise_where_one_round_has_epsilon_0() -> None:
+    for noise in range(50, 60):
+        change = {"sampling_rate": 1e-4, "noise_multiplier": float(noise)}
+        made = plan(FORMS, **change, mode="individual-updates")
+        seen = made.exposure.one_round("server")
+        assert pld.epsilon(seen, 1e-5) == 0
+        assert made.own_round == seen
+
+
+def test_a_ledger_counts_all_places_of_a_unit() -> None:
+    made = plan(FORMS, noise_multiplier=FORMS_NOISE, places=2)
+    spent = pld.epsilon(Composed(event=made.own_round, count=made.cap), 1e-5)
+    assert spent >= made.epsilon_against("model-recipient") * (1 - 1e-6)
+
+
 def test_a_unit_at_several_places_is_a_group() -> None:
     made = plan(PROVIDER, participation="rota", noise_multiplier=0.771484375, places=2)
     assert isinstance(made.mechanism(), Grouped)

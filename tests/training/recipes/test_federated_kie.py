@@ -296,6 +296,7 @@ def test_the_command_simulates_and_says_where_a_run_stands(
     assert main(["federated", "status", str(tmp_path / "run")]) == 0
     told = capsys.readouterr().out
     assert "2 of 2 begun, 0 aborted" in told
+    assert "epsilon 8 at delta 1e-05 for each document at up to 1 place, against model" in told
     assert "checkpoint written" in told
     parties = ["--client", "north", "--client", "south", "--start", str(start)]
     folder = str(tmp_path / "acme")

@@ -21,7 +21,7 @@ from hushdoc_training.commands.training_options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hushdoc.labels import LabelledDocument
     from hushdoc_training.data.dataset import Source
@@ -312,6 +312,7 @@ def run_status(options: argparse.Namespace) -> int:
     print(f"Run {found['run']}, roster {found['roster']}")
     plan = found["plan"]
     print(f"  {plan['algorithm']}, {counted(plan['clients'], 'client')}, mode {plan['mode']}")
+    print(f"  privacy   {_promised(plan)}")
     print(
         f"  rounds    {found['begun']} of {plan['rounds']} begun, {len(found['aborted'])} aborted"
     )
@@ -319,6 +320,18 @@ def run_status(options: argparse.Namespace) -> int:
         print(f"  {client} missed {counted(rounds, 'round')}")
     print(f"  checkpoint {'written' if found['finished'] else 'not written yet'}")
     return 0
+
+
+def _promised(plan: Mapping[str, Any]) -> str:
+    """Returns what a roster's plan says of privacy: what who approves it agrees to."""
+    if plan["epsilon"] is None:
+        return "none: no noise is added"
+    return (
+        f"epsilon {plan['epsilon']:g} at delta {plan['delta']:g} for each {plan['privacyUnit']} at "
+        f"up to {counted(plan['places'], 'place')}, against {', '.join(plan['against'])}; of "
+        f"{plan['clientsPerRound']} clients up to {plan['silent']} silent and "
+        f"{plan['colluding']} colluding"
+    )
 
 
 def _require_torch() -> None:
@@ -440,24 +453,29 @@ def _noise_by_participation(plan: FederatedPlan) -> dict[str, str]:
 
 
 def _partition(options: argparse.Namespace, documents: Sequence[LabelledDocument]) -> Partition:
+    """Returns who holds which document: by that document, or its provider, alone."""
+    from hushdoc_training import duplicates
     from hushdoc_training.federated import partition
     from hushdoc_training.recipes.kie.federated_updates import provider_of
 
-    clients, seed = options.clients, options.seed
-    match options.partition:
-        case "provider":
-            providers = [provider_of(labelled) or labelled.document.id for labelled in documents]
-            return partition.by_provider(providers, clients, seed=seed)
-        case "size":
-            sizes = [float(number + 1) for number in range(clients)]
-            return partition.by_size(len(documents), sizes, seed=seed)
-        case "dirichlet":
-            kinds = [_commonest(labelled) for labelled in documents]
-            return partition.dirichlet(
-                kinds, clients, concentration=options.concentration, seed=seed
-            )
-        case _:
-            return partition.equal(len(documents), clients, seed=seed)
+    def key(labelled: LabelledDocument) -> bytes:
+        provider = provider_of(labelled) if options.partition == "provider" else ""
+        pages = labelled.document.pages
+        texts = [provider] if provider else (word.text for page in pages for word in page.words)
+        return duplicates.key_of(duplicates.words_of(texts))
+
+    def proportions(labelled: LabelledDocument) -> Sequence[float]:
+        if options.partition == "dirichlet":
+            of = {"concentration": options.concentration, "seed": options.seed}
+            return partition.dirichlet(_commonest(labelled), options.clients, **of)
+        unlike = options.partition == "size"
+        return [float(number + 1) if unlike else 1.0 for number in range(options.clients)]
+
+    return partition.apart(
+        [key(labelled) for labelled in documents],
+        [proportions(labelled) for labelled in documents],
+        seed=options.seed,
+    )
 
 
 def _commonest(labelled: LabelledDocument) -> str:

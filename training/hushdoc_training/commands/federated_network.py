@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -67,7 +68,13 @@ def register(actions: Subcommands) -> None:
     client.add_argument(
         "--ledger", type=Path, metavar="FILE", help="the documents' own, of `hushdoc ledger init`"
     )
-    add_number(client, "--max-epsilon", "E", 8.0, "most that the plan may spend on them")
+    add_number(
+        client,
+        "--max-epsilon",
+        "E",
+        8.0,
+        "most that the plan may spend on them; inf for one without privacy",
+    )
     add_number(client, "--max-delta", "D", 1e-5, "largest delta of a plan")
 
 
@@ -196,17 +203,25 @@ def run_client(options: argparse.Namespace) -> int:
     from hushdoc_training.federated.client import Limits
     from hushdoc_training.federated.flower import courier, resident
     from hushdoc_training.federated.flower.transport import Way
-    from hushdoc_training.federated.plan import FEDAVG
+    from hushdoc_training.federated.plan import FEDAVG, FederatedPlan
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes import federated_kie
     from hushdoc_training.recipes.kie import training
 
     roster, key = _approved(options)
     host, port = _address(options, options.server)
+    authority = _read(options.folder / AUTHORITY)
+    node_key = _read(options.folder / NODE_KEY, private=True)
+    plan = FederatedPlan.from_dict(roster.plan)
+    anything = plan.algorithm == FEDAVG and options.max_epsilon == math.inf
+    limits = Limits(
+        max_epsilon=None if anything else options.max_epsilon, max_delta=options.max_delta
+    )
+    limits.require(plan)  # before a document is read, and a round reserved
     way = Way(
         server=f"{host}:{port}",
-        authority=_read(options.folder / AUTHORITY),
-        key=_read(options.folder / NODE_KEY, private=True),
+        authority=authority,
+        key=node_key,
         python=courier.flower_python(options.flower_python),
         log=options.folder / LOG,
         wait=options.wait,
@@ -216,10 +231,6 @@ def run_client(options: argparse.Namespace) -> int:
         dataset.Source(location=options.data, documents=options.documents, seed=options.seed)
     )
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
-    without_privacy = roster.plan["algorithm"] == FEDAVG
-    limits = Limits(
-        max_epsilon=None if without_privacy else options.max_epsilon, max_delta=options.max_delta
-    )
     update = federated_kie.update_of(roster, start, documents, device=training.best_device())
     with federated_kie.account_of(options.folder / STATE, roster, documents, ledger) as account:
         client = federated_kie.client_of(

@@ -70,16 +70,20 @@ class Exposure:
 
     def one_round(self, adversary: str, *, listening: int | None = None) -> Mechanism:
         """Returns one round in which the unit's client takes part."""
-        left = 1.0 if self.shares is None else self._left(adversary, self.shares, listening)
-        noise: Mechanism = Gaussian(noise_multiplier=self.noise_multiplier * left)
+        left = self.noise_against(adversary, listening=listening)
+        noise: Mechanism = Gaussian(noise_multiplier=left)
         step = noise
         if self.client_rate < 1:
             step = PoissonSampled(sampling_rate=self.client_rate, event=noise)
         return step if self.local_steps == 1 else Composed(event=step, count=self.local_steps)
 
-    def _left(self, adversary: str, shares: Shares, listening: int | None) -> float:
+    def noise_against(self, adversary: str, *, listening: int | None = None) -> float:
+        """Returns the noise multiplier of what an adversary sees of one round."""
+        shares = self.shares
+        if shares is None:
+            return self.noise_multiplier
         if self.aggregation == INDIVIDUAL and adversary in (SERVER, OBSERVER):
-            return shares.alone
+            return self.noise_multiplier * shares.alone
         if listening is None:
             listening = max(shares.colluding, int(adversary == CO_CLIENT))
-        return shares.against(listening)
+        return self.noise_multiplier * shares.against(listening)

@@ -56,6 +56,10 @@ _OBSERVES = {
     CO_CLIENT: f"{_SUMS}; and its own updates, noise and keys",
     SERVER: "the sum over all clients of every round, and the messages that it is made of",
 }
+_CLOCK = (
+    "the adversary does not use how long clients take to answer, which grows with the units that "
+    "they drew, and no document makes a client fail, which is seen as well"
+)
 _ALONE = "the update of each client in every round, with that client's noise alone"
 
 
@@ -191,7 +195,12 @@ def _guarantees(
                 accountant=found.accountant,
                 transcript=name,
                 profile=PROFILE_DELTAS,
-                assumes=(*claim_words.ASSUMES, *_assumes(plan, executed), *declared.assumes),
+                assumes=(
+                    *claim_words.ASSUMES,
+                    *_assumes(plan, executed),
+                    *(() if adversary == RECIPIENT else (_CLOCK,)),
+                    *declared.assumes,
+                ),
                 adjacency=found.adjacency,
                 covers_all_private_accesses=not declared.labels_from_documents,
                 sampling_as_implemented=found.sampling,
@@ -250,6 +259,7 @@ def _assumes(plan: FederatedPlan, executed: Executed) -> tuple[str, ...]:
         "every unit is at one place: at one client, and there one record"
         if plan.places == 1
         else f"no unit is at more than {plan.places} places: clients, or records of one",
+        "which client has a unit does not depend on other units",
         "no client is set back to an earlier state, from a backup or a snapshot, during the run",
     ]
     if plan.algorithm in SHARING:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushdoc.errors import FrameError, HushdocError, InputError, PrivacyError
+from hushdoc.errors import FederatedRunError, FrameError, HushdocError, InputError, PrivacyError
 from hushdoc.serialization import strict_json
 from hushdoc.signing.keys import PrivateKey
 from hushdoc_training.federated import frames
@@ -189,8 +189,7 @@ class Client:
         self._model = None
         try:
             own = self._account.enter(place.round)
-            vector = self._noised(self._update.compute(model[1], own))
-            return self._summing.contribute(vector)
+            return self._summing.contribute(self._vector(model[1], own))
         except BaseException:
             self._summing.close()
             raise
@@ -207,6 +206,20 @@ class Client:
         except PrivacyError:
             self._summing.close()
             raise
+
+    def _vector(self, weights: Weights, number: int) -> Integers:
+        """Returns what the sum gets; every error on the way has one code, whatever a document did.
+
+        Raises:
+            FederatedRunError: CLIENT_FAILED.
+        """
+        try:
+            return self._noised(self._update.compute(weights, number))
+        except HushdocError as error:
+            raise FederatedRunError(
+                f"The client's own round {number} failed and stays charged: {error}",
+                code="CLIENT_FAILED",
+            ) from error
 
     def _noised(self, total: Integers) -> Integers:
         """Returns a sum with this client's noise, if the plan shares it; the receipt is kept."""

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from hushdoc import arguments
 from hushdoc.accounting import calibration
-from hushdoc.accounting.mechanism import Mechanism
+from hushdoc.accounting.mechanism import Grouped, Mechanism
 from hushdoc.serialization.records import (
     Record,
     integer,
@@ -278,10 +278,12 @@ class FederatedPlan(Record):
     def own_round(self) -> Mechanism:
         """One round for a client's ledger: as the adversary sees it who faces the least noise.
 
-        That may be one whom the target is not for: a ledger counts what somebody could learn.
+        That may be one whom the target is not for: a ledger counts what somebody could learn. A
+        unit that may have several places is a group.
         """
-        rounds = {self.exposure.one_round(whom) for whom in ADVERSARIES}
-        return max(rounds, key=lambda event: _epsilon(event, self))
+        # Of one round alone most plans have epsilon 0, whatever the noise: that tells none apart.
+        least = self.exposure.one_round(min(ADVERSARIES, key=self.exposure.noise_against))
+        return least if self.places == 1 else Grouped(size=self.places, event=least)
 
     def epsilon_against(self, *whom: str) -> float:
         """Returns the largest epsilon of some adversaries at the plan's delta."""
