@@ -44,7 +44,7 @@ from hushdoc.runtime.encoding import Preprocessing
 from hushdoc.system import atomic_files
 from hushdoc_training import invented
 from hushdoc_training.data import dataset
-from hushdoc_training.models import layout, low_rank, whitening
+from hushdoc_training.models import adapters, layout, whitening
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.kie import start as kie_start
@@ -343,7 +343,7 @@ class Corpus:
         )
         plan = self.plan(setting)
         with (
-            low_rank.merging(start.model),
+            adapters.merging(start.model),
             private_training(
                 start, self.private, plan, settings, charge=lambda _: None, device=device
             ) as private,
