@@ -3,17 +3,18 @@
     python samples/public_start.py --data path/to/corpora --out runs/public
     python samples/public_start.py --data path/to/corpora --out runs/public --without sroie
 
-It writes two lists of data sets, then runs the three commands that learn from them; each is
-printed. The first learns words and boxes of real pages by masking some, the second the labels of
-invented pages, and the third those of all corpora in the folder, with some invented pages among
-them: cord, docile, funsd, sroie, wildreceipt and xfund, in folders of these names as they are
-published. The folders docmix (boxes of lines by page class) and fcc_adbuy (words of invoices) give
-pages without labels.
+It writes lists of data sets, then runs the commands that learn from them; each is printed. The
+first learns words and boxes of real pages by masking some: the folders docmix (boxes of lines by
+page class) and fcc_adbuy (words of invoices) give pages without labels. The second learns the labels
+of invented pages. The start is OUT/invented.
+
+With --parts all a third and short one learns the labels of all corpora in the folder, with some
+invented pages among them: cord, docile, funsd, sroie, wildreceipt and xfund, in folders of these
+names as they are published. Its start is OUT/start, or OUT/start-without-sroie and so on. It is not
+the default, as what it adds for a corpus of another kind was nothing or less (docs/results.md).
 
 What is to be trained on privately later is left out with --without, and with it the pages in other
-folders that come from the same source. Only the third command reads corpora with labels, and it is
-short, so the same OUT serves for a start without each of them. The start is OUT/start, or
-OUT/start-without-sroie and so on. Ctrl-C stops, and the same command goes on from there.
+folders that come from the same source. Ctrl-C stops, and the same command goes on from there.
 """
 
 from __future__ import annotations
@@ -115,8 +116,9 @@ def main() -> int:
                         "policies refuse all but none (default: unknown)")  # fmt: skip
     parser.add_argument("--box-level", choices=("segment", "word"), default="segment",
                         help="boxes that the model reads (default: segment)")  # fmt: skip
-    parser.add_argument("--parts", choices=("invented", "masked", "all"), default="all",
-                        help="invented labels alone; masked pages before them; or all")  # fmt: skip
+    parser.add_argument("--parts", choices=("invented", "masked", "all"), default="masked",
+                        help="invented labels alone; masked pages before them; or labels of other "
+                        "corpora after them too (default: masked)")  # fmt: skip
     options = parser.parse_args()
     data, out = options.data, options.out
     out.mkdir(parents=True, exist_ok=True)

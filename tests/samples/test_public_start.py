@@ -55,9 +55,9 @@ def test_a_start_is_made_and_kept_without_what_is_private_later(
     out = tmp_path / "out"
     sample = runpy.run_path(str(SAMPLE))
 
-    def made(*without: str) -> str:
+    def made(*without: str, parts: tuple[str, ...] = ("--parts", "all")) -> str:
         folders = ("--data", str(tmp_path / "data"), "--out", str(out))
-        small = ("--share", "0.0005", "--start", "small", "--public-overlap", "none")
+        small = ("--share", "0.0005", "--start", "small", "--public-overlap", "none", *parts)
         left_out = (part for name in without for part in ("--without", name))
         monkeypatch.setattr(sys, "argv", [str(SAMPLE), *folders, *small, *left_out])
         assert sample["main"]() == 0
@@ -67,6 +67,8 @@ def test_a_start_is_made_and_kept_without_what_is_private_later(
         return {data.name for data in Checkpoint.load(out / run).claim.public_data}
 
     _corpora(tmp_path / "data")
+    assert f"The start is {out / 'invented'}." in made("sroie", parts=())
+    assert not (out / "start-without-sroie").exists()
     assert f"The start is {out / 'start-without-sroie'}." in made("sroie")
     assert names("masked") == {"docmix docbank", "fcc_adbuy"}
     assert names("invented") > names("masked")
