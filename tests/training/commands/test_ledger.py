@@ -93,7 +93,7 @@ def test_show_says_what_is_spent_reserved_and_left(
 
 def test_close_frees_what_was_not_charged(used: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ledger("close", used, "abc") == 0
-    assert "2 steps stay charged, 28 are free again" in capsys.readouterr().out
+    assert "2 steps stay charged, 28 free again" in capsys.readouterr().out
     assert Ledger.open(used).spent().reserved == Ledger.open(used).spent().charged
     assert ledger("close", used, "nobody") == 3
     assert "UNKNOWN_RUN" in capsys.readouterr().err
