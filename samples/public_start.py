@@ -5,8 +5,8 @@
 
 It writes lists of data sets, then runs the commands that learn from them; each is printed. The
 first learns words and boxes of real pages by masking some: the folders docmix (boxes of lines by
-page class) and fcc_adbuy (words of invoices) give pages without labels. The second learns the labels
-of invented pages. The start is OUT/invented.
+page class) and fcc_adbuy (words of invoices) give pages without labels. The second learns the
+labels of invented pages. The start is OUT/invented.
 
 With --parts all a third and short one learns the labels of all corpora in the folder, with some
 invented pages among them: cord, docile, funsd, sroie, wildreceipt and xfund, in folders of these
