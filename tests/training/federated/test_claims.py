@@ -28,6 +28,7 @@ from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc_training.federated import claims
 from hushdoc_training.federated.claims import Executed
 from hushdoc_training.federated.plan import FederatedPlan
+from hushdoc_training.receipt import Receipt
 from hushdoc_training.runs.receipts import Declared
 
 NAMES = ("north", "east", "south", "west")
@@ -50,6 +51,11 @@ def executed(plan: FederatedPlan, **change: Any) -> Executed:
 
 def claim_of(plan: FederatedPlan = PLAN, **change: Any) -> Claim:
     return claims.claim(plan, executed(plan, **change), DECLARED)
+
+
+def with_other_noise(receipt: Receipt) -> Receipt:
+    """The receipt of a client whose noise was no discrete Gaussian."""
+    return Receipt.from_json(receipt.to_json().replace(b"discrete-gaussian", b"gaussian"))
 
 
 def loose(**change: Any) -> FederatedPlan:
@@ -116,6 +122,19 @@ def test_a_server_that_sees_single_updates_faces_one_share() -> None:
         assert item.epsilon == pytest.approx(expected, rel=1e-6)
 
 
+def test_who_watches_training_uses_no_clock() -> None:
+    claim = claim_of()
+    watched = {
+        item.adversary: any("to answer" in why for why in item.assumes) for item in claim.guarantees
+    }
+    assert watched == {
+        "model-recipient": False,
+        "server": True,
+        "co-client": True,
+        "network-observer": True,
+    }
+
+
 def test_epsilon_by_how_many_are_honest_falls_with_each() -> None:
     table = claim_of().training["federated"]["epsilonByHonestClients"]
     assert list(table) == ["3", "1"]
@@ -155,6 +174,10 @@ def test_averages_of_private_trainings_have_each_client_s_own_guarantee() -> Non
         ),
         (
             {"receipts": {**executed(PLAN).receipts, "west": receipt_of(PLAN, steps=21)}},
+            "NOT_AS_PLANNED",
+        ),
+        (
+            {"receipts": {**executed(PLAN).receipts, "west": with_other_noise(receipt_of(PLAN))}},
             "NOT_AS_PLANNED",
         ),
         ({"receipts": {**executed(PLAN).receipts, "west": receipt_of(PLAN, unit=None)}}, "NO_UNIT"),

@@ -230,6 +230,8 @@ def run_client(options: argparse.Namespace) -> int:
     documents = dataset.read(
         dataset.Source(location=options.data, documents=options.documents, seed=options.seed)
     )
+    if documents:  # whoever has none takes part all the same
+        training.require_readable(documents, start)  # or a round would fail by a document
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     update = federated_kie.update_of(roster, start, documents, device=training.best_device())
     with federated_kie.account_of(options.folder / STATE, roster, documents, ledger) as account:

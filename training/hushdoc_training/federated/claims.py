@@ -147,7 +147,12 @@ def _executed(plan: FederatedPlan, executed: Executed) -> Numbers:
     for receipt in executed.receipts.values():
         plan.require_executed(receipt)
         receipts.certifiable_unit(receipt)
-    some = next(iter(executed.receipts.values()))
+    some, *others = executed.receipts.values()
+    for other in others:
+        if other.noise_distribution != some.noise_distribution:
+            raise not_as_planned(
+                "noise distribution", other.noise_distribution, some.noise_distribution
+            )
     reads = (read for receipt in executed.receipts.values() for read in receipt.private_reads)
     return Numbers(
         mechanism=plan.mechanism(),
