@@ -150,11 +150,13 @@ def start_digest(start: Start) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def client_sum(roster: Roster, name: str, *, seconds: float) -> SumClient | ClearClient:
+def client_sum(
+    roster: Roster, name: str, *, seconds: float, last_round: int = -1
+) -> SumClient | ClearClient:
     """Returns what hides a client's vectors on their way into the sum, as the plan says."""
     terms = _terms(roster, seconds)
     if isinstance(terms, SumTerms):
-        return SumClient(terms, name)
+        return SumClient(terms, name, last_round=last_round)
     return ClearClient(terms, name)
 
 
@@ -205,7 +207,12 @@ def client_of(
         key,
         account=account,
         update=update,
-        summing=client_sum(roster, roster.party_of(key).name, seconds=seconds),
+        summing=client_sum(
+            roster,
+            roster.party_of(key).name,
+            seconds=seconds,
+            last_round=account.next_round - 1,
+        ),
         meter=update.meter if isinstance(update, FeAm | ProviderUpdates) else None,
         receipt=own_receipt,
         limits=limits,
