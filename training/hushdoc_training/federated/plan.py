@@ -32,6 +32,7 @@ from hushdoc_training.federated.adversaries import (
     Exposure,
 )
 from hushdoc_training.federated.participation import ALL, PARTICIPATIONS, Participation
+from hushdoc_training.federated.secure_sum import ALL_OR_NOTHING, THRESHOLD
 from hushdoc_training.federated.shares import Grid, Shares
 from hushdoc_training.privacy.plan import not_as_planned, require_positive
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
@@ -50,7 +51,8 @@ gradients whose noise all clients share; clipped updates of providers, the same 
 SHARING = (FEAM, PROVIDER)
 """Algorithms whose clients share the noise of one sum."""
 
-ALL_OR_NOTHING, THRESHOLD, IN_THE_CLEAR = MODES = ("all-or-nothing", "threshold", INDIVIDUAL)
+IN_THE_CLEAR = INDIVIDUAL
+MODES = (ALL_OR_NOTHING, THRESHOLD, IN_THE_CLEAR)
 """How updates are added up: by masks that cancel only if all arrive, by masks that survive some
 silent clients, or by a server that sees each of them."""
 
