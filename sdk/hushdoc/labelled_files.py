@@ -60,7 +60,7 @@ _DOCUMENT = _keys("format id pages spans", "provider document_type questions sou
 _PAGE = _keys("width height words", "image frame")
 _WORD = _keys("text box", "segment")
 _SPAN = _keys("label page start stop")
-_QUESTION = _keys("text answers", "page word_ids")
+_QUESTION = _keys("text answers", "page word_ids key question_id")
 _SOURCE = _keys("reader ocr ocr_pages", "unread_pages")
 
 
@@ -166,15 +166,20 @@ def to_dict(labelled: LabelledDocument, *, folder: Path | None = None) -> dict[s
         for span in labelled.spans
     ]
     if labelled.questions:
-        record["questions"] = [
-            {
-                "text": question.text,
-                "answers": list(question.answers),
-                "page": question.page,
-                "word_ids": list(question.word_ids),
-            }
-            for question in labelled.questions
-        ]
+        record["questions"] = list(map(_question_to_dict, labelled.questions))
+    return record
+
+
+def _question_to_dict(question: Question) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "text": question.text,
+        "answers": list(question.answers),
+        "page": question.page,
+        "word_ids": list(question.word_ids),
+    }
+    for name, value in (("key", question.key), ("question_id", question.question_id)):
+        if value is not None:
+            record[name] = value
     return record
 
 
@@ -371,6 +376,8 @@ def _question(data: Any) -> Question:
         answers=tuple(_listed(data["answers"], "answers")),
         page=data.get("page", 0),
         word_ids=tuple(word_ids),
+        key=data.get("key"),
+        question_id=data.get("question_id"),
     )
 
 
@@ -388,16 +395,32 @@ def _check(labelled: LabelledDocument) -> None:
     for number, page in enumerate(pages):
         _require_pixels(page, number)
     tags_of_pages(labelled)
+    names: set[str] = set()
     for question in labelled.questions:
         for text in (question.text, *question.answers):
             if not isinstance(text, str) or _SURROGATE.search(text):
                 raise MalformedError("a question or an answer is not text")
+        if question.key is not None:
+            _require_name(question.key, "the key of a question")
+        if question.question_id is not None:
+            _require_name(question.question_id, "a question_id")
+            if question.question_id in names:
+                raise AnnotationError(
+                    f"Two of its questions have the id {short_repr(question.question_id)}. Give "
+                    "each an id of its own."
+                )
+            names.add(question.question_id)
         require_page(question.page, "A question", len(pages))
         num_words = len(pages[question.page].words)
         if any(not 0 <= word < num_words for word in question.word_ids):
             raise AnnotationError(
                 f"A question is answered by the words {short_repr(list(question.word_ids))} of a "
                 f"page with {num_words} words. Correct its word_ids."
+            )
+        if question.word_ids and not question.answers:
+            raise AnnotationError(
+                f"A question without answers is answered by {len(question.word_ids)} words. Give "
+                "it answers, or no word_ids."
             )
 
 

@@ -24,12 +24,18 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """A question about a document with its answers and, if known, the words that answer it."""
+    """A question about a document with its answers and, if known, the words that answer it.
+
+    One without answers asks for what is not there: the right answer is none. Its `key` names what
+    it asks for, such as "total", however it is worded; `question_id` names it in its data set.
+    """
 
     text: str
     answers: tuple[str, ...]
     page: int = 0
     word_ids: tuple[int, ...] = ()
+    key: str | None = None
+    question_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

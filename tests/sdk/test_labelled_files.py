@@ -53,7 +53,10 @@ def made(name: str = "a", *, folder: Path | None = None) -> LabelledDocument:
             Span(page=0, start=1, stop=3, label="total"),
             Span(page=0, start=0, stop=1, label="key"),
         ),
-        questions=(Question(text="What is due?", answers=("12.50 EUR",), word_ids=(1, 2)),),
+        questions=(
+            Question(text="What is due?", answers=("12.50 EUR",), word_ids=(1, 2)),
+            Question(text="What is the IBAN?", answers=(), key="iban", question_id="a-2"),
+        ),
         provider="Ocean & Son",
         document_type="receipt",
     )
@@ -220,6 +223,14 @@ HOSTILE: dict[str, tuple[Edit, type[InputError], str]] = {
     "answer a number": (edit(*ASK, "answers", to=[1]), AnnotationError, "answer is not text"),
     "word_ids": (edit(*ASK, "word_ids", to=[4]), AnnotationError, "4 words"),
     "word_ids flags": (edit(*ASK, "word_ids", to=[True]), AnnotationError, "no integers"),
+    "words without an answer": (edit(*ASK, "answers", to=[]), AnnotationError, "2 words"),
+    "key named nothing": (edit(*ASK, "key", to=""), AnnotationError, "key of a question is ''"),
+    "question_id": (edit(*ASK, "question_id", to=7), AnnotationError, "a question_id is 7"),
+    "question_id twice": (
+        edit("questions", to=[{"text": "?", "answers": [], "question_id": "q"}] * 2),
+        AnnotationError,
+        "Two of its questions have the id 'q'",
+    ),
     "page asked": (edit(*ASK, "page", to=5), AnnotationError, "on page 5"),
     "source": (edit("source", to={"reader": "pdf"}), AnnotationError, "its source lacks"),
 }
