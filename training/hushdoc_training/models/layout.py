@@ -42,8 +42,8 @@ SMALL = {
 """The demo's model: about 3 M parameters, trained from random weights on invented pages."""
 
 
-class TokenClassifier(nn.Module):
-    """A transformers token classifier whose output is its logits alone."""
+class LayoutModel(nn.Module):
+    """A transformers token classifier, for whatever is made of its encoder and output layer."""
 
     def __init__(self, inner: nn.Module, architecture: str) -> None:
         """Wraps a transformers model."""
@@ -51,39 +51,8 @@ class TokenClassifier(nn.Module):
         self.inner = inner
         self.architecture = architecture
 
-    def forward(
-        self,
-        input_ids: torch.Tensor,
-        bbox: torch.Tensor,
-        attention_mask: torch.Tensor,
-        pixel_values: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Returns logits of shape [batch, sequence, tags].
-
-        Boxes are [batch, sequence, 4], 0 to 1000, and are not looked at by a model that reads none;
-        the mask is 1 for tokens, 0 for padding; images [batch, 3, height, width] are for LayoutLMv3
-        alone.
-        """
-        images = {} if pixel_values is None else {"pixel_values": pixel_values}
-        logits: torch.Tensor = self.inner(
-            input_ids=input_ids, **self._boxes(bbox), attention_mask=attention_mask, **images
-        ).logits
-        return logits
-
-    def hidden(
-        self, input_ids: torch.Tensor, bbox: torch.Tensor, attention_mask: torch.Tensor
-    ) -> torch.Tensor:
-        """Returns the last layer's states, shape [batch, sequence, hidden], without images."""
-        output: Any = self.inner(
-            input_ids=input_ids,
-            **self._boxes(bbox),
-            attention_mask=attention_mask,
-            output_hidden_states=True,
-        )
-        states: torch.Tensor = output.hidden_states[-1]
-        return states
-
-    def _boxes(self, bbox: torch.Tensor) -> dict[str, torch.Tensor]:
+    def boxes_for(self, bbox: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Returns boxes as the model takes them: under their name, or none if it reads none."""
         return {"bbox": bbox} if self.reads_boxes else {}
 
     def save(self, folder: Path) -> None:
@@ -102,6 +71,42 @@ class TokenClassifier(nn.Module):
         table = self.inner.get_input_embeddings()  # type: ignore[operator]
         weight: nn.Parameter = table.weight
         return weight
+
+
+class TokenClassifier(LayoutModel):
+    """A transformers token classifier whose output is its logits alone."""
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        bbox: torch.Tensor,
+        attention_mask: torch.Tensor,
+        pixel_values: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Returns logits of shape [batch, sequence, tags].
+
+        Boxes are [batch, sequence, 4], 0 to 1000, and are not looked at by a model that reads none;
+        the mask is 1 for tokens, 0 for padding; images [batch, 3, height, width] are for LayoutLMv3
+        alone.
+        """
+        images = {} if pixel_values is None else {"pixel_values": pixel_values}
+        logits: torch.Tensor = self.inner(
+            input_ids=input_ids, **self.boxes_for(bbox), attention_mask=attention_mask, **images
+        ).logits
+        return logits
+
+    def hidden(
+        self, input_ids: torch.Tensor, bbox: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Returns the last layer's states, shape [batch, sequence, hidden], without images."""
+        output: Any = self.inner(
+            input_ids=input_ids,
+            **self.boxes_for(bbox),
+            attention_mask=attention_mask,
+            output_hidden_states=True,
+        )
+        states: torch.Tensor = output.hidden_states[-1]
+        return states
 
 
 class TextClassifier(nn.Module):
@@ -294,17 +299,9 @@ def replace_output_layer(
     Their rows are kept, as is that of no field; others are fresh. LayoutLMv3 has one layer more
     from ten tags on, across which no row means the same: none is kept there.
     """
+    old = fresh_output_layer(model, len(labels.tags))
     inner: Any = model.inner
-    old = inner.classifier
-    inner.config.num_labels = inner.num_labels = len(labels.tags)
-    with torch.device("meta"):  # of the model that loading will make, its output layer alone
-        fresh = type(inner)(inner.config).classifier
-    inner.classifier = fresh.to_empty(device="cpu").train(old.training)
-    for part in inner.classifier.modules():
-        if isinstance(part, nn.Linear):
-            nn.init.normal_(part.weight, std=inner.config.initializer_range)
-            nn.init.zeros_(part.bias)
-    if type(fresh) is not type(old):
+    if type(inner.classifier) is not type(old):
         return ()
     known = {tag: number for number, tag in enumerate(before.tags)}
     pairs = [(number, known[tag]) for number, tag in enumerate(labels.tags) if tag in known]
@@ -319,8 +316,23 @@ def replace_output_layer(
     return tuple(label for label in labels.fields if label in before.fields)
 
 
+def fresh_output_layer(model: LayoutModel, outputs: int) -> nn.Module:
+    """Puts a fresh output layer of so many outputs on a model, and returns the one before."""
+    inner: Any = model.inner
+    old: nn.Module = inner.classifier
+    inner.config.num_labels = inner.num_labels = outputs
+    with torch.device("meta"):  # of the model that loading will make, its output layer alone
+        inner.classifier = type(inner)(inner.config).classifier
+    inner.classifier.to_empty(device="cpu").train(old.training)
+    for part in inner.classifier.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.normal_(part.weight, std=inner.config.initializer_range)
+            nn.init.zeros_(part.bias)
+    return old
+
+
 def freeze(
-    model: TokenClassifier, *, trained: Trained, image: ImagePreprocessing | None = None
+    model: LayoutModel, *, trained: Trained, image: ImagePreprocessing | None = None
 ) -> None:
     """Freezes all parameters but the chosen ones that a gradient reaches.
 
@@ -350,7 +362,7 @@ def freeze(
         value.requires_grad_((wanted or output) and name not in idle)
 
 
-def unreached(model: TokenClassifier, *, image: ImagePreprocessing | None = None) -> list[str]:
+def unreached(model: LayoutModel, *, image: ImagePreprocessing | None = None) -> list[str]:
     """Returns the names of parameters that no gradient reaches, of a model in eval mode.
 
     Such a parameter (LayoutLMv3's relative position biases, LayoutLM's pooler) would collect noise
@@ -372,7 +384,7 @@ def unreached(model: TokenClassifier, *, image: ImagePreprocessing | None = None
             value.requires_grad_(required)
 
 
-def encoder_layers(model: TokenClassifier) -> nn.ModuleList:
+def encoder_layers(model: LayoutModel) -> nn.ModuleList:
     """Returns the layers of the encoder, the one next to the output last."""
     inner: Any = model.inner
     layers: nn.ModuleList = inner.base_model.encoder.layer
