@@ -1,16 +1,19 @@
-"""Precision, recall and F1 of fields, by label: at their very words, or by their values.
+"""Precision, recall and F1 of fields, by label; accuracy and ANLS of answers to questions.
 
 **At their words** a field counts where a true one of its label has exactly its words: entities as
 the CoNLL-2000 evaluation counts them (Tjong Kim Sang, Buchholz 2000), and seqeval after it. **By
 value** it counts where a true field of its label in the same document has the same text, wherever
 that stands and however often: the exact match of SROIE's third task (Huang et al. 2019). Texts are
 equal where all but the width of their spaces is.
+
+**Answers** are compared without case and width of spaces. ANLS is the mean of `nls` over questions
+(Biten et al., Scene Text Visual Question Answering, ICCV 2019, eq. 1).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any
@@ -129,3 +132,69 @@ def entity_score(
             )
         )
     return counts.total()
+
+
+NLS_THRESHOLD = 0.5
+"""Least similarity of an answer that counts at all."""
+
+
+def answer_of(text: str) -> str:
+    """Returns what is compared of an answer.
+
+    Example:
+        >>> answer_of(" 12  Main St ")
+        '12 main st'
+    """
+    return value_of(text).lower()
+
+
+def exact_match(prediction: str | None, answers: Sequence[str]) -> float:
+    """Returns 1 if the prediction is one of the answers, else 0.
+
+    Of a question that has no answer, `answers` is empty, and a prediction of None is right.
+
+    Example:
+        >>> exact_match("ACME Ltd", ["acme ltd", "ACME"]), exact_match(None, [])
+        (1.0, 1.0)
+    """
+    if prediction is None or not answers:
+        return float(prediction is None and not answers)
+    return float(answer_of(prediction) in map(answer_of, answers))
+
+
+def nls(prediction: str | None, answers: Sequence[str]) -> float:
+    """Returns the normalised Levenshtein similarity to the closest answer; 0 below NLS_THRESHOLD.
+
+    Of a question that has no answer, `answers` is empty, and a prediction of None is right.
+
+    Example:
+        >>> nls("acme lt", ["ACME Ltd"]), nls("other", ["ACME Ltd"]), nls(None, ["ACME Ltd"])
+        (0.875, 0.0, 0.0)
+    """
+    if prediction is None or not answers:
+        return exact_match(prediction, answers)
+    best = max(similarity(answer_of(prediction), answer_of(answer)) for answer in answers)
+    return best if best >= NLS_THRESHOLD else 0.0
+
+
+def similarity(one: str, other: str) -> float:
+    """Returns 1 minus the Levenshtein distance over the longer length; 0 if either is empty.
+
+    Example:
+        >>> similarity("kitten", "sitting")
+        0.5714285714285714
+    """
+    if not one or not other:
+        return 0.0
+    return 1 - _distance(one, other) / max(len(one), len(other))
+
+
+def _distance(one: str, other: str) -> int:
+    """Returns how many insertions, deletions and replacements make one text the other."""
+    row = list(range(len(other) + 1))
+    for count, letter in enumerate(one, start=1):
+        before, row[0] = row[0], count
+        for place, found in enumerate(other, start=1):
+            kept = before + (letter != found)
+            before, row[place] = row[place], min(kept, row[place] + 1, row[place - 1] + 1)
+    return row[-1]

@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushdoc.labels import Span, spans_from_tags
-from hushdoc.metrics import LabelCounts, Score, entity_score, macro_f1, value_of
+from hushdoc.metrics import (
+    LabelCounts,
+    Score,
+    entity_score,
+    exact_match,
+    macro_f1,
+    nls,
+    similarity,
+    value_of,
+)
 
 spans = st.lists(
     st.builds(
@@ -112,3 +121,53 @@ def test_labels_add_up_to_the_total(left: list[Span], right: list[Span]) -> None
 
 def test_values_differ_in_case_and_not_in_spaces() -> None:
     assert value_of(" 12\u00a0 Main\nSt ") == value_of("12 Main St") != value_of("12 main st")
+
+
+@pytest.mark.parametrize(
+    ("prediction", "answers", "exact", "close"),
+    [
+        ("ACME  Ltd ", ("acme ltd",), 1.0, 1.0),
+        ("acme lt", ("ACME Ltd",), 0.0, 7 / 8),
+        ("acme", ("ACME Ltd",), 0.0, 0.5),  # exactly at the threshold
+        ("acm", ("ACME Ltd",), 0.0, 0.0),  # 3 of 8 letters
+        ("12.50", ("99", "12,50"), 0.0, 0.8),
+        ("none", ("ACME Ltd",), 0.0, 0.0),
+        ("", ("ACME Ltd",), 0.0, 0.0),
+        (None, ("ACME Ltd",), 0.0, 0.0),
+        (None, (), 1.0, 1.0),
+        ("acme", (), 0.0, 0.0),
+    ],
+)
+def test_answers_by_hand(
+    prediction: str | None, answers: tuple[str, ...], exact: float, close: float
+) -> None:
+    assert exact_match(prediction, answers) == exact
+    assert nls(prediction, answers) == pytest.approx(close, abs=1e-12)
+
+
+def test_distances_are_those_of_the_recurrence() -> None:
+    def distance(one: str, other: str) -> int:
+        if not one or not other:
+            return len(one) + len(other)
+        return min(
+            distance(one[1:], other) + 1,
+            distance(one, other[1:]) + 1,
+            distance(one[1:], other[1:]) + (one[0] != other[0]),
+        )
+
+    for one in ("a", "ab", "kitt", "sitin", "aabba"):
+        for other in ("b", "ba", "sittin", "tik"):
+            by_hand = 1 - distance(one, other) / max(len(one), len(other))
+            assert similarity(one, other) == pytest.approx(by_hand, abs=1e-12)
+
+
+@given(st.text("abc", max_size=8), st.lists(st.text("abc", min_size=1, max_size=8), max_size=3))
+def test_an_answer_is_close_to_itself_and_more_answers_never_hurt(
+    prediction: str, answers: list[str]
+) -> None:
+    score = nls(prediction, answers)
+    assert exact_match(prediction, answers) <= score <= 1
+    if answers:
+        assert nls(prediction, [*answers, "c"]) >= score
+        assert nls(answers[0], answers) == 1.0
+        assert similarity(prediction, answers[0]) == similarity(answers[0], prediction)
