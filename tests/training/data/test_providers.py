@@ -1,0 +1,125 @@
+"""Providers: apart, each by itself alone; doubtful names are told, none is joined by likeness."""
+
+from __future__ import annotations
+
+import pytest
+from hushdoc_documents import document
+from hypothesis import given
+from hypothesis import strategies as some
+
+from hushdoc.errors import AnnotationError
+from hushdoc.labels import LabelledDocument
+from hushdoc_training.data import providers
+
+
+def of(provider: str | None, name: str) -> LabelledDocument:
+    return LabelledDocument(document=document(3, id=name), spans=(), provider=provider)
+
+
+def documents(sizes: dict[str, int]) -> list[LabelledDocument]:
+    return [of(name, f"{name}-{n}") for name, size in sizes.items() for n in range(size)]
+
+
+MANY = {f"Company {number}": 1 + number % 9 for number in range(60)}
+
+
+def parts(found: providers.ProviderSplit) -> dict[str, set[str]]:
+    return {
+        part: {item.document.id for item in getattr(found, part)}
+        for part in ("train", "valid", "members", "non_members")
+    }
+
+
+def test_parts_are_disjoint_by_document_and_sides_by_provider() -> None:
+    whole = documents(MANY)
+    found = providers.split(whole, seed=1)
+    sets = parts(found)
+    assert sum(map(len, sets.values())) == len(whole)
+    assert set.union(*sets.values()) == {item.document.id for item in whole}
+    trained = {item.provider for item in found.train}
+    assert trained >= {item.provider for item in (*found.members, *found.valid)}
+    assert not trained & {item.provider for item in found.non_members}
+    assert {item.provider for item in found.members} == {
+        name for name in trained if name is not None and MANY[name] > 1
+    }
+    assert 0.3 < len(trained) / len(MANY) < 0.7
+    assert 0.15 < len(found.members) / (len(found.members) + len(found.train)) < 0.4
+    assert found.lines()[0].startswith(f"{len(found.train)} documents to train on")
+    assert parts(providers.split(whole[::-1], seed=1)) == sets
+    assert parts(providers.split(whole, seed=2)) != sets
+
+
+@given(some.sets(some.sampled_from(sorted(MANY)), min_size=1))
+def test_one_provider_more_or_less_moves_no_other(gone: set[str]) -> None:
+    """What private training needs: a record's side is a function of that record alone."""
+    kept = [item for item in documents(MANY) if item.provider not in gone]
+    before = parts(providers.split(documents(MANY), seed=3))
+    try:
+        after = parts(providers.split(kept, seed=3))
+    except AnnotationError:
+        return  # nothing stays on a side
+    ids = {item.document.id for item in kept}
+    assert after == {part: found & ids for part, found in before.items()}
+
+
+def test_spellings_of_one_provider_are_on_one_side() -> None:
+    whole = documents(MANY)
+    found = providers.split([*whole, *documents({"COMPANY  7.": 4})], seed=1)
+    sides = [
+        {providers.name_of(item) for item in part}
+        for part in ((*found.train, *found.members, *found.valid), found.non_members)
+    ]
+    assert sum("company 7" in side for side in sides) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ([of(None, "a")], "'a' has none; expected a name"),
+        ([of(" !", "a")], "'a' has the provider ' !'"),
+        (documents({"Alone": 3}), "1 provider the split .* leaves none"),
+    ],
+)
+def test_what_cannot_be_parted_is_refused(wrong: list[LabelledDocument], says: str) -> None:
+    with pytest.raises(AnnotationError, match=says):
+        providers.split(wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"members": 1.0}, {"asked": 0.0}, {"valid": -0.1}, {"asked": 0.6, "valid": 0.4}]
+)
+def test_shares_that_are_none_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="expected shares"):
+        providers.split(documents(MANY), **wrong)
+
+
+def test_clients_hold_whole_providers() -> None:
+    held = providers.clients(documents(MANY), 4, seed=0)
+    names = [{item.provider for item in items} for items in held]
+    assert sum(map(len, names)) == len(set().union(*names)) == len(MANY)
+    with pytest.raises(AnnotationError, match=r"clients \[.*\] of 40 have no provider"):
+        providers.clients(documents({"a": 1, "b": 2}), 40)
+    with pytest.raises(ValueError, match="1 or more"):
+        providers.clients(documents(MANY), 0)
+
+
+def test_doubtful_providers_are_told() -> None:
+    lines = providers.doubts(
+        [
+            *documents({"Ocean Stores Ltd.": 1, "OCEAN  STORES LTD": 1, "Ocean Stores": 1}),
+            *documents({"Harbour Books": 1, "Harbor Books": 1, "Shop 1234": 1, "Shop 1235": 1}),
+            *documents({"Ab": 1, "Ac": 1}),
+            of(None, "x"),
+        ]
+    )
+    assert lines == [
+        "1 document without a provider",
+        "1 x provider in several spellings, which count as one: OCEAN  STORES LTD = Ocean Stores "
+        "Ltd.",
+        "2 x providers whose names differ little and count as two; if they are one, name it in one "
+        "way: harbor books = harbour books; ocean stores = ocean stores ltd",
+    ]
+    assert providers.doubts(documents({"Large": 3, "Small": 2})) == [
+        "the provider Large has 3 of 5 documents: one record of many, hidden like any other"
+    ]
+    assert providers.doubts(documents({"Even": 2, "Other": 2})) == []
