@@ -81,7 +81,7 @@ def take_part(name, agreed, key, plan, terms):
     ledger = Ledger.create(HOME / name / "ledger", data=name, unit="user", epsilon=8, delta=1e-5)
     way = Way(server=address, authority=(HOME / "ca.pem").read_bytes(), key=(HOME / name / "door.pem").read_bytes(), python=Path(python), log=HOME / name / "log")  # fmt: skip
     with Account(HOME / name / "run", agreed, rounds=plan.cap, budget=Budget(ledger=ledger, documents=name, step=plan.own_round)) as account:  # fmt: skip
-        client = Client(agreed, key, account=account, update=update, summing=SumClient(terms, name), meter=update.meter)  # fmt: skip
+        client = Client(agreed, key, account=account, update=update, summing=SumClient(terms, name), meter=update.meter, checks=update.claim_details(name))  # fmt: skip
         resident.take_part(client, way, print)
     print(f"{name}: {account.taken} rounds charged")
 

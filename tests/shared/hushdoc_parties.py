@@ -10,6 +10,7 @@ from typing import Any
 import hushdoc_builders as build
 import numpy as np
 
+from hushdoc.certificate.claim import DataAccess
 from hushdoc_training.federated.account import Account, Budget
 from hushdoc_training.federated.clear_sum import ClearClient, ClearCoordinator, ClearTerms
 from hushdoc_training.federated.client import Client, Limits
@@ -21,8 +22,10 @@ from hushdoc_training.federated.secure_sum import SumTerms
 from hushdoc_training.federated.server_steps import MeanUpdate
 from hushdoc_training.federated.sum_client import SumClient
 from hushdoc_training.federated.sum_coordinator import SumCoordinator
+from hushdoc_training.federated.testimony import OWN
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.metering import Meter
+from hushdoc_training.privacy.claims import ClaimDetails
 from hushdoc_training.randomness.secret_stream import SecretStream, origin_of
 
 SERVER, FIRST, SECOND = (build.known_key(number) for number in (1, 2, 3))
@@ -43,6 +46,11 @@ def roster(**change: Any) -> Roster:
 
 NUMBERS = 6
 LIMITS = Limits(max_epsilon=100.0, min_clients=1)
+CHECKS = ClaimDetails(
+    settings={"untrained_parameters": ["pooler"]},
+    accesses=(DataAccess(data=OWN, purpose="test", accounted_in=(), treatment="not-released"),),
+    assumes=("ones are ones",),
+)
 NAMES = ("first", "second", "third", "fourth")
 
 
@@ -131,6 +139,7 @@ class Federation:
             update=update,
             summing=self.summing(name),
             meter=update.meter,
+            checks=CHECKS,
             limits=None if self.plan.epsilon is None else LIMITS,
         )
         return made

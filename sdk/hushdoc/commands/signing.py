@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hushdoc.certificate.certificate import Certificate
     from hushdoc.certificate.subjects import Subject
     from hushdoc.commands.parsing import Subcommands
+    from hushdoc.signing.keys import PrivateKey
     from hushdoc.signing.trust_store import TrustedKey
 
 MAX_SIGNATURE_BYTES = 4096
@@ -81,34 +82,51 @@ as an auditor, who signs a line of their own and never the certificate:
 
 def run(options: argparse.Namespace) -> int:
     """Signs, writes the message or attaches a signature, and returns 0."""
-    from hushdoc.artifact import artifact
-    from hushdoc.artifact import folder as artifact_folder
     from hushdoc.signing import dsse
-    from hushdoc.signing.trust_store import TrustedKey
 
     if (options.signature is None) != (options.public_key is None):
         options.refuse_usage("--signature and --public-key belong together")
     if options.audit is not None and options.key is None:
         options.refuse_usage("--audit needs --key, the auditor's own")
     with locks.locked(options.artifact):
-        found = artifact.read_unverified(options.artifact)
-        _require_intact(found.subjects, artifact_folder.subjects_of(options.artifact))
+        found = intact(options.artifact)
         if options.audit is not None:
             return _append_audit(options, found)
-        _require_reproduced(found.certificate)
-        _print_certificate(found)
+        show(found)
         if options.message is not None:
             return _write_message(found, options.message)
         if options.key is not None:
-            private_key = passwords.private_key(options)
-            signer = TrustedKey.of(private_key)
-            line = dsse.add_signature(found.envelope, private_key)
-        else:
-            signer = _public_key(options.public_key)
-            line = dsse.attach(found.envelope, signer, _signature(options.signature))
-        _replace_line(options.artifact, found.envelope, line.encode("ascii"))
-    print(f"Signed with the {signer.algorithm} key {signer.keyid}.")
+            sign(options.artifact, found, passwords.private_key(options))
+            return 0
+        signer = _public_key(options.public_key)
+        line = dsse.attach(found.envelope, signer, _signature(options.signature))
+        _replace_line(options.artifact, found.envelope, line, signer)
     return 0
+
+
+def intact(folder: Path) -> Unverified:
+    """Returns the certificate of an artifact whose files are as it says; lock the folder first."""
+    from hushdoc.artifact import artifact
+    from hushdoc.artifact import folder as artifact_folder
+
+    found = artifact.read_unverified(folder)
+    _require_intact(found.subjects, artifact_folder.subjects_of(folder))
+    return found
+
+
+def show(found: Unverified) -> None:
+    """Recomputes a certificate's epsilon and prints what will be signed."""
+    _require_reproduced(found.certificate)
+    _print_certificate(found)
+
+
+def sign(folder: Path, found: Unverified, private_key: PrivateKey) -> None:
+    """Adds a signature to an artifact's certificate, and says so."""
+    from hushdoc.signing import dsse
+    from hushdoc.signing.trust_store import TrustedKey
+
+    line = dsse.add_signature(found.envelope, private_key)
+    _replace_line(folder, found.envelope, line, TrustedKey.of(private_key))
 
 
 def _append_audit(options: argparse.Namespace, found: Unverified) -> int:
@@ -259,7 +277,7 @@ def _signature(path: Path) -> bytes:
         return content
 
 
-def _replace_line(folder: Path, before: bytes, after: bytes) -> None:
+def _replace_line(folder: Path, before: bytes, after: str, signer: TrustedKey) -> None:
     """Writes the first line of the envelope file anew and keeps the others."""
     from hushdoc.certificate.subjects import ENVELOPE_FILE
 
@@ -267,7 +285,8 @@ def _replace_line(folder: Path, before: bytes, after: bytes) -> None:
     first, _, rest = path.read_bytes().partition(b"\n")
     if first != before:
         raise _changed(path)
-    locks.rewrite(path, after + b"\n" + rest)
+    locks.rewrite(path, after.encode("ascii") + b"\n" + rest)
+    print(f"Signed with the {signer.algorithm} key {signer.keyid}.")
 
 
 def _changed(path: Path) -> ArtifactError:

@@ -21,7 +21,7 @@ from hushdoc_parties import NUMBERS, Federation, plan
 
 from hushdoc.errors import CheckpointError, FederatedRunError, OutputWriteError, PrivacyError
 from hushdoc.system import atomic_files
-from hushdoc_training.federated import frames
+from hushdoc_training.federated import frames, testimony
 from hushdoc_training.federated.account import JOURNAL
 from hushdoc_training.federated.client import Limits
 from hushdoc_training.federated.coordinator import STATE, Outgoing
@@ -89,7 +89,8 @@ def test_all_rounds_are_stepped_and_every_client_is_charged_for_each(
     spread = grid.share_width * np.sqrt(clients * rounds)
     assert np.abs(run.weights - clients * rounds).max() < 6 * spread
     assert np.abs(run.weights - clients * rounds).max() > 0
-    for name, said in run.testimonies.items():
+    for name, frame in run.testified.items():
+        said = testimony.said(frame)
         assert said.taken == rounds
         assert said.receipt is not None, name
         federation.plan.require_executed(said.receipt)
@@ -199,7 +200,7 @@ def test_a_client_that_is_started_again_takes_part_in_the_next_round(
     assert run.aborted == (() if federation.plan.mode == "threshold" else (1,))
     assert federation.charged()["second"] == 3
     assert federation.computed()["second"] == [2, 3]
-    said = run.testimonies["second"]
+    said = testimony.said(run.testified["second"])
     assert said.taken == 3
     assert said.receipt is not None
     assert said.receipt.steps == 3

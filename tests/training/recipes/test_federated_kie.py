@@ -163,6 +163,9 @@ def test_a_run_is_sealed_and_verified(
     limits = ["--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document"]
     assert main(["verify", model, *trust, *limits]) == 0
     assert main(["verify", model, *trust, *limits, "--adversary", "server"]) == 5
+    said = ["--roster", str(tmp_path / "run/roster.json")]
+    said += ["--receipts", str(tmp_path / "run/coordinator/receipts")]
+    assert main(["federated", "check", model, *said]) == 0
 
 
 def test_an_interrupted_run_goes_on_after_the_round(

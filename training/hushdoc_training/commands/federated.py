@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hushdoc.arguments import counted, printable
 from hushdoc.commands.parsing import CommandParser, Subcommands, usage_errors
 from hushdoc.errors import MissingExtraError
-from hushdoc_training.commands import federated_network
+from hushdoc_training.commands import federated_evidence, federated_network
 from hushdoc_training.commands.training_options import (
     PRIVATE_DOCUMENTS,
     add_choice,
@@ -37,12 +37,14 @@ DESCRIPTION = """Trains one model over the documents of several parties, none of
   hushdoc federated status runs/simulated
   hushdoc federated server runs/acme/coordinator --approve DIGEST
   hushdoc federated client north --approve DIGEST --data forms --ledger forms.ledger
+  hushdoc federated countersign north model --approve DIGEST --receipts receipts
 
 Each client sends clipped sums with its share of the noise, masked so that the coordinator learns
 their sum alone. `simulate` runs all parties in one process, on documents that it divides among
 them; its certificate says so. `init` writes what real parties begin with: a roster, which all of
 them approve by its digest, and a folder for each; `server` and `client` are one party each, on
-machines of their own, over TLS."""
+machines of their own, over TLS. Clients `countersign` a certificate that says what they said, and
+whoever has roster and receipts can `check` it."""
 
 ALGORITHMS = ("feam-dp", "fl-provider-dp", "fedavg-dp", "fedavg")  # plan.ALGORITHMS, without torch
 _MODES = ("all-or-nothing", "threshold", "individual-updates")
@@ -61,6 +63,7 @@ def register(subcommands: Subcommands) -> None:
     _register_simulate(actions)
     _register_init(actions)
     federated_network.register(actions)
+    federated_evidence.register(actions)
     status = actions.add_parser(
         "status",
         help="print where a federated run stands",

@@ -142,12 +142,11 @@ def run_server(options: argparse.Namespace) -> int:
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.federated.flower import courier, resident
     from hushdoc_training.federated.flower.transport import Door
-    from hushdoc_training.privacy.claims import ClaimDetails
     from hushdoc_training.recipes import federated_kie
     from hushdoc_training.runs import loop, state
     from hushdoc_training.runs.run_folder import CHECKPOINT
 
-    roster, key = _approved(options)
+    roster, key = approved(options)
     atomic_files.require_free(options.folder / CHECKPOINT)
     host, port = _address(options, options.listen)
     door = Door(
@@ -179,22 +178,11 @@ def run_server(options: argparse.Namespace) -> int:
             resident.coordinate(coordinator, door, seen=seen, stop=interrupted)
         if coordinator.phase == "paused":
             raise loop.interrupted_after(coordinator.begun)
-        declared = federated_kie.declared_of(
-            roster,
-            start,
-            ClaimDetails(settings={}, assumes=(CHECKED,)),
-            name=options.name,
-        )
+        declared = federated_kie.declared_of(roster, start, name=options.name)
         claim = federated_kie.claim_of(roster, coordinator, declared)
         federated_kie.save(options.folder / CHECKPOINT, roster, coordinator, start, claim)
     print(f"Checkpoint: {printable(options.folder / CHECKPOINT)}")
     return 0
-
-
-CHECKED = (
-    "each client's hushdoc tested clipping and losses before its first round and refused what "
-    "failed; the coordinator has receipts of what clients executed, and did not see these tests"
-)
 
 
 def run_client(options: argparse.Namespace) -> int:
@@ -208,7 +196,7 @@ def run_client(options: argparse.Namespace) -> int:
     from hushdoc_training.recipes import federated_kie
     from hushdoc_training.recipes.kie import training
 
-    roster, key = _approved(options)
+    roster, key = approved(options)
     host, port = _address(options, options.server)
     authority = _read(options.folder / AUTHORITY)
     node_key = _read(options.folder / NODE_KEY, private=True)
@@ -243,7 +231,7 @@ def run_client(options: argparse.Namespace) -> int:
     return 0
 
 
-def _approved(options: argparse.Namespace) -> tuple[Roster, PrivateKey]:
+def approved(options: argparse.Namespace) -> tuple[Roster, PrivateKey]:
     """Returns the roster that was approved, and this party's key of it."""
     from hushdoc.signing import keys
     from hushdoc_training.federated import roster as rosters

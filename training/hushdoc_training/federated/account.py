@@ -8,7 +8,7 @@ drawn in it may have been sent, so it stays charged and is lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,16 @@ from typing import Self
 from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc.serialization import strict_json
-from hushdoc.serialization.records import Record, flag, integer, matching, sha256, stored
+from hushdoc.serialization.records import (
+    Record,
+    flag,
+    integer,
+    listed,
+    matching,
+    sha256,
+    stored,
+    text,
+)
 from hushdoc.serialization.strict_json import MAX_BYTES
 from hushdoc.system import atomic_files, locks
 from hushdoc_training.federated.roster import Roster
@@ -26,6 +35,7 @@ from hushdoc_training.receipt import Receipt
 
 JOURNAL = "rounds.json"
 RECEIPT = "receipt.json"
+TESTIMONY = "testimony.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +63,7 @@ class Journal(Record):
         next_round: The first round that can still be entered.
         taken: How many rounds were entered.
         closed: Whether the run has ended for this client.
+        met: Clients of the rounds that were entered.
     """
 
     run: str = stored(matching("[0-9a-f]{32}", "32 hexadecimal digits"))
@@ -60,6 +71,7 @@ class Journal(Record):
     next_round: int = stored(integer(), default=0)
     taken: int = stored(integer(), default=0)
     closed: bool = stored(flag, default=False)
+    met: tuple[str, ...] = stored(listed(text), default=())
 
 
 class Account:
@@ -81,7 +93,7 @@ class Account:
             OutputWriteError: The disk is full.
         """
         self._path, self._rounds, self._budget = folder / JOURNAL, rounds, budget
-        self._receipt = folder / RECEIPT
+        self._receipt, self._testimony = folder / RECEIPT, folder / TESTIMONY
         self._run = roster.run
         with ExitStack() as undo:
             undo.enter_context(alone(folder))
@@ -119,8 +131,8 @@ class Account:
         """How many more rounds the client may enter; none once the run is closed."""
         return 0 if self._journal.closed else self._rounds - self._journal.taken
 
-    def enter(self, number: int) -> int:
-        """Charges a round and returns which of the client's own it is, from 1.
+    def enter(self, number: int, members: Iterable[str] = ()) -> int:
+        """Charges a round, of these clients, and returns which of the own it is, from 1.
 
         Raises:
             PrivacyError: NOT_RESERVED, where the round was entered before, or the client has taken
@@ -139,7 +151,8 @@ class Account:
                 "plan lets it, or the run is closed. Start a new run under a new roster.",
                 code="NOT_RESERVED",
             )
-        self._write(next_round=number + 1, taken=self.taken + 1)
+        met = tuple(sorted({*self._journal.met, *members}))
+        self._write(next_round=number + 1, taken=self.taken + 1, met=met)
         if self._budget is not None:
             self._budget.ledger.charge(self._run, self.taken)
         return self.taken
@@ -154,6 +167,12 @@ class Account:
     def keep(self, receipt: Receipt) -> None:
         """Writes down what was executed up to now."""
         atomic_files.write_file(self._receipt, receipt.to_json())
+
+    def testify(self, content: bytes) -> bytes:
+        """Returns what the client says at the end: this, unless it has said something before."""
+        if not self._testimony.exists():
+            atomic_files.write_file(self._testimony, content)
+        return atomic_files.read_file(self._testimony, max_bytes=MAX_BYTES)
 
     def close(self) -> None:
         """Ends the run for good, and frees the rounds that the client was not asked to take."""
@@ -176,10 +195,18 @@ class Account:
         # Of a journal that was lost, or put back from an older copy, the ledger knows the rest.
         self._write(taken=max(self.taken, known.charged))
 
-    def _write(self, **change: int | bool) -> None:
+    def _write(self, **change: int | bool | tuple[str, ...]) -> None:
         changed = Journal(**{**vars(self._journal), **change})
         atomic_files.write_file(self._path, strict_json.dumps(changed.to_dict()))
         self._journal = changed
+
+
+def journal_of(folder: Path) -> tuple[Journal, bytes] | None:
+    """Returns what a client's folder knows of a run that has ended: rounds, and what was said."""
+    journal, path = _read(folder / JOURNAL), folder / TESTIMONY
+    if journal is None or not path.exists():
+        return None
+    return journal, atomic_files.read_file(path, max_bytes=MAX_BYTES)
 
 
 def _read(path: Path) -> Journal | None:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
 
 from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.arguments import counted
 from hushdoc.certificate import dp_guarantee, guarantees
 from hushdoc.certificate.claim import Claim, Guarantee
 from hushdoc.errors import PrivacyError
+from hushdoc_training.federated import testimony
 from hushdoc_training.federated.adversaries import (
     ADVERSARIES,
     CO_CLIENT,
@@ -27,9 +28,11 @@ from hushdoc_training.federated.adversaries import (
     SERVER,
     Exposure,
 )
+from hushdoc_training.federated.frames import Frame
 from hushdoc_training.federated.participation import ALL, DRAWN, ROTA
 from hushdoc_training.federated.plan import FEDAVG, PROVIDER, SHARING, FederatedPlan
 from hushdoc_training.privacy import claims
+from hushdoc_training.privacy.claims import ClaimDetails
 from hushdoc_training.privacy.plan import not_as_planned
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.privacy.spending import PROFILE_DELTAS, spending_of
@@ -73,6 +76,8 @@ class Executed:
         begun: Rounds that were begun, aborted ones included.
         aborted: Those of them that were aborted.
         roster: The roster's digest.
+        checks: What clients' self-tests read and assume, by name.
+        evidence: Digest of the signed frames that all of it came in; None where there are none.
     """
 
     receipts: Mapping[str, Receipt]
@@ -80,6 +85,36 @@ class Executed:
     begun: int
     aborted: int
     roster: str
+    checks: Mapping[str, ClaimDetails] = field(default_factory=dict)
+    evidence: str | None = None
+
+    @classmethod
+    def testified(
+        cls,
+        testified: Mapping[str, Frame],
+        *,
+        took_part: frozenset[str],
+        begun: int,
+        aborted: int,
+        roster: str,
+    ) -> Self:
+        """Returns what clients said in signed frames, and the coordinator besides."""
+        told = {name: testimony.said(frame) for name, frame in testified.items()}
+        receipts = {name: said.receipt for name, said in told.items()}
+        return cls(
+            receipts={name: found for name, found in receipts.items() if found is not None},
+            took_part=took_part,
+            begun=begun,
+            aborted=aborted,
+            roster=roster,
+            checks={name: said.checks for name, said in told.items() if said.checks is not None},
+            evidence=testimony.digest_of(testified),
+        )
+
+    @property
+    def silent(self) -> list[str]:
+        """Clients that took part and of which there is no receipt."""
+        return sorted(self.took_part - self.receipts.keys())
 
 
 def claim(plan: FederatedPlan, executed: Executed, declared: Declared) -> Claim:
@@ -102,6 +137,7 @@ def claim(plan: FederatedPlan, executed: Executed, declared: Declared) -> Claim:
     if plan.algorithm == FEDAVG:
         return _without_privacy(plan, executed, declared)
     found = _executed(plan, executed)
+    reads = (access for checks in executed.checks.values() for access in checks.accesses)
     shown = _shown(plan, executed)
     events, guarantees_of = _guarantees(plan, shown, found, executed, declared)
     return Claim(
@@ -117,6 +153,7 @@ def claim(plan: FederatedPlan, executed: Executed, declared: Declared) -> Claim:
             claims.accounted(declared.name, "training", *events),
             *claims.unaccounted(declared.name, {"logs of the clients": "not-released"}),
             *claims.label_access(declared.name, declared.labels_from_documents),
+            *dict.fromkeys(replace(access, data=declared.name) for access in reads),
             *declared.accesses,
         ),
         releases=("final-weights", "round-updates"),
@@ -125,6 +162,7 @@ def claim(plan: FederatedPlan, executed: Executed, declared: Declared) -> Claim:
         audits=(),
         training={
             **declared.training,
+            **_tested(executed),
             **found.settings,
             "federated": {**_settings(plan, executed), **_by_honest(plan, shown)},
             "noise": RNG,
@@ -136,7 +174,7 @@ def claim(plan: FederatedPlan, executed: Executed, declared: Declared) -> Claim:
 
 def _executed(plan: FederatedPlan, executed: Executed) -> Numbers:
     """Returns what the guarantees have in common; refuses what was not executed as planned."""
-    missing = sorted(executed.took_part - executed.receipts.keys())
+    missing = executed.silent
     if len(missing) > plan.colluding or not executed.receipts:
         raise PrivacyError(
             f"There is no receipt of {', '.join(missing) or 'any client'}, and at most "
@@ -273,6 +311,9 @@ def _assumes(plan: FederatedPlan, executed: Executed) -> tuple[str, ...]:
             f"silent and no more than {plan.colluding} tell others their noise or leave it out; "
             "all others add their share"
         )
+    if executed.receipts.keys() - executed.checks.keys():
+        found.append("clipping and losses are right at clients that told of no self-test of them")
+    found += dict.fromkeys(words for told in executed.checks.values() for words in told.assumes)
     if plan.mode != INDIVIDUAL:
         found.append("X25519, HKDF-SHA256, AES-256 and Ed25519 hold, for single updates are masked")
     return tuple(found)
@@ -293,8 +334,21 @@ def _settings(plan: FederatedPlan, executed: Executed) -> dict[str, Any]:
         "ringBits": plan.ring_bits,
         "sensitivityInSteps": plan.grid.sensitivity,
         "receipts": len(executed.receipts),
+        "withoutReceipt": executed.silent,
+        "selfTests": len(executed.checks),
         "rosterDigest": executed.roster,
+        "receiptsDigest": executed.evidence,
     }
+
+
+def _tested(executed: Executed) -> dict[str, Any]:
+    """Returns what clients say of settings; refuses where one has other ones."""
+    found: dict[str, Any] = {}
+    for name, checks in executed.checks.items():
+        for key, value in checks.settings.items():
+            if found.setdefault(key, value) != value:
+                raise not_as_planned(f"{key} at {name}", value, found[key])
+    return found
 
 
 def _by_honest(plan: FederatedPlan, shown: Exposure) -> dict[str, Any]:

@@ -29,8 +29,10 @@ from hushdoc_training.federated.frames import Frame, Order
 from hushdoc_training.federated.plan import FEDAVG, FederatedPlan
 from hushdoc_training.federated.roster import COORDINATOR, Roster
 from hushdoc_training.federated.sum_client import CONTRIBUTION, SumClient
+from hushdoc_training.federated.testimony import Testimony
 from hushdoc_training.federated.updates import Update
 from hushdoc_training.metering import Meter
+from hushdoc_training.privacy.claims import ClaimDetails
 from hushdoc_training.privacy.trained_tensors import Weights
 from hushdoc_training.randomness.integer_noise import Integers
 from hushdoc_training.randomness.secret_stream import SecretStream
@@ -101,6 +103,7 @@ class Client:
         summing: SumClient | ClearClient,
         meter: Meter | None = None,
         receipt: Callable[[], Receipt] | None = None,
+        checks: ClaimDetails | None = None,
         limits: Limits | None = None,
     ) -> None:
         """Checks the roster against the key and the owner's limits.
@@ -114,6 +117,8 @@ class Client:
             meter: The update's, which notes the noise that is added here as well; None where the
                 update adds its own noise, or there is none.
             receipt: Returns what the update executed, where it adds its own noise.
+            checks: What the update's self-test read and assumes, for the coordinator to say; None
+                where there was none.
             limits: What a plan may do; the usual ones by default.
 
         Raises:
@@ -127,6 +132,7 @@ class Client:
         (limits or Limits()).require(self._plan)
         self._account, self._update, self._summing = account, update, summing
         self._meter, self._own_receipt, self._stream = meter, receipt, SecretStream()
+        self._checks = checks
         earlier = account.receipt
         if meter is not None and earlier is not None:
             meter.go_on(earlier)
@@ -188,7 +194,7 @@ class Client:
             return []
         self._model = None
         try:
-            own = self._account.enter(place.round)
+            own = self._account.enter(place.round, self._summing.members)
             return self._summing.contribute(self._vector(model[1], own))
         except BaseException:
             self._summing.close()
@@ -241,10 +247,9 @@ class Client:
     def _close(self, frame: Frame) -> list[bytes]:
         self._account.close()
         self.closed = True
-        kept = self._account.receipt
-        receipt = None if kept is None else strict_json.loads(kept.to_json(), what="The receipt")
-        told = {"taken": self._account.taken, "receipt": receipt}
-        return [self._said(frames.RECEIPT, frame.round, strict_json.dumps(told))]
+        account = self._account
+        told = Testimony.of(account.taken, account.receipt, self._checks).encoded()
+        return [self._said(frames.RECEIPT, frame.round, account.testify(told))]
 
     def _signed(self, made: Sequence[Frame]) -> list[bytes]:
         return [frames.encode(frame, self._key) for frame in made]

@@ -26,7 +26,7 @@ from hushdoc.errors import CheckpointError, FederatedRunError, FrameError, Hushd
 from hushdoc.serialization import strict_json
 from hushdoc.signing.keys import PrivateKey
 from hushdoc.system import atomic_files
-from hushdoc_training.federated import frames
+from hushdoc_training.federated import frames, testimony
 from hushdoc_training.federated.account import alone
 from hushdoc_training.federated.clear_sum import ClearCoordinator
 from hushdoc_training.federated.client import (
@@ -44,7 +44,6 @@ from hushdoc_training.federated.sum_coordinator import SumCoordinator
 from hushdoc_training.privacy.trained_tensors import Weights
 from hushdoc_training.randomness.integer_noise import Integers
 from hushdoc_training.randomness.secret_stream import SecretStream
-from hushdoc_training.receipt import Receipt
 
 STATE = "state.safetensors"
 WEIGHTS = "weights"
@@ -109,20 +108,6 @@ class _Progress:
     aborted: list[int] = field(default_factory=list)
     missed: dict[str, int] = field(default_factory=dict)  # in a row
     took_part: list[str] = field(default_factory=list)  # in some sum
-    receipts: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Testimony:
-    """What a client says of its part at the end.
-
-    Attributes:
-        taken: Rounds that it was charged for.
-        receipt: What it executed; None where there was nothing to count.
-    """
-
-    taken: int
-    receipt: Receipt | None
 
 
 class Coordinator:
@@ -160,6 +145,7 @@ class Coordinator:
         Raises:
             InputError: NOT_IN_ROSTER, where the key is not the coordinator's.
             CheckpointError: The folder's state is of another run, or can't be read.
+            FrameError: What a client said at the end was changed since.
         """
         roster.require_coordinator(key)
         self._roster, self._key, self._folder = roster, key, folder
@@ -182,6 +168,7 @@ class Coordinator:
         with ExitStack() as undo:
             undo.enter_context(alone(folder))
             self._progress = self._opened()
+            self._testified = testimony.kept(folder / testimony.RECEIPTS, roster)
             self._held = undo.pop_all()
 
     def __enter__(self) -> Self:
@@ -221,17 +208,9 @@ class Coordinator:
         return min(self._run_until, self._until if waited is None else waited)
 
     @property
-    def testimonies(self) -> Mapping[str, Testimony]:
-        """What clients said at the end, by name."""
-        return {
-            name: Testimony(
-                taken=told["taken"],
-                receipt=None
-                if told["receipt"] is None
-                else Receipt.from_json(json.dumps(told["receipt"]).encode()),
-            )
-            for name, told in sorted(self._progress.receipts.items())
-        }
+    def testified(self) -> Mapping[str, Frame]:
+        """The frames in which clients testified at the end, by name."""
+        return dict(sorted(self._testified.items()))
 
     def pause(self) -> None:
         """Lets the round under way end, and begins no other."""
@@ -315,13 +294,10 @@ class Coordinator:
         raise frames.bad_frame(f"of {frame.sender} refuses without a code")
 
     def _take_receipt(self, frame: Frame) -> list[Outgoing]:
-        told = _object(frame)
-        match told:
-            case {"taken": int(taken), "receipt": None | dict()} if len(told) == 2 and taken >= 0:
-                self._progress.receipts[frame.sender] = told
-                self._write_progress()
-                return []
-        raise frames.bad_frame(f"of {frame.sender} is no receipt")
+        testimony.said(frame)
+        testimony.keep(self._folder, frame)
+        self._testified[frame.sender] = frame
+        return []
 
     def _go_on(self, now: float) -> list[Outgoing]:
         """Begins the next round, or ends the run, where nothing of now is left to wait for."""
@@ -340,8 +316,8 @@ class Coordinator:
     @property
     def owing(self) -> tuple[str, ...]:
         """Clients whose receipt is not there yet."""
-        known = self._progress.receipts
-        return tuple(party.name for party in self._roster.clients if party.name not in known)
+        known, clients = self._testified, self._roster.clients
+        return tuple(party.name for party in clients if party.name not in known)
 
     @property
     def _absent(self) -> tuple[str, ...]:
@@ -449,11 +425,11 @@ class Coordinator:
         digest, path = self._roster.digest, self._folder / PROGRESS
         progress = _Progress(run=self._roster.run, roster=digest)
         if path.exists():
-            progress = _Progress(
-                **strict_json.read_file(
-                    path, what="The progress", code="BAD_CHECKPOINT", error=CheckpointError
-                )
+            known = strict_json.read_file(
+                path, what="The progress", code="BAD_CHECKPOINT", error=CheckpointError
             )
+            known.pop("receipts", None)  # before frames were kept
+            progress = _Progress(**known)
         if (progress.run, progress.roster) != (self._roster.run, digest):
             raise CheckpointError(
                 f"'{self._folder}' is the folder of run {progress.run} under another roster. Give "

@@ -18,6 +18,7 @@ from hushdoc.certificate.claim import (
     ProtectedUnit,
     PublicData,
 )
+from hushdoc.serialization.records import Record, anything, keyed, listed, record, stored, text
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 
 TRANSCRIPT = "training"
@@ -27,12 +28,12 @@ LABELS_TAKEN = "names of the labels, taken from the documents: they are released
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClaimDetails:
+class ClaimDetails(Record):
     """What the checks of one training add to its claim, besides training, labels and log."""
 
-    settings: Mapping[str, Any]
-    accesses: tuple[DataAccess, ...] = ()
-    assumes: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = stored(keyed(anything))
+    accesses: tuple[DataAccess, ...] = stored(listed(record(DataAccess)), default=())
+    assumes: tuple[str, ...] = stored(listed(text), default=())
 
 
 def public(public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]) -> Claim:

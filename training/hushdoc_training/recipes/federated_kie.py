@@ -32,6 +32,7 @@ from hushdoc_training.federated.roster import Party, Roster
 from hushdoc_training.federated.secure_sum import SumTerms
 from hushdoc_training.federated.sum_client import SumClient
 from hushdoc_training.federated.sum_coordinator import SumCoordinator
+from hushdoc_training.federated.testimony import OWN
 from hushdoc_training.federated.updates import (
     FeAm,
     FedAvg,
@@ -41,7 +42,6 @@ from hushdoc_training.federated.updates import (
 )
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import adapters
-from hushdoc_training.privacy.claims import ClaimDetails
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.privacy.trained_tensors import count, load, trained_tensors, weights_of
 from hushdoc_training.receipt import Receipt
@@ -215,6 +215,7 @@ def client_of(
         ),
         meter=update.meter if isinstance(update, FeAm | ProviderUpdates) else None,
         receipt=own_receipt,
+        checks=None if isinstance(update, FedAvg) else update.claim_details(OWN),
         limits=limits,
     )
 
@@ -269,13 +270,10 @@ def claim_of(
     Of a `simulated` run, in which nobody but one process was there, guarantees against those who
     watch training hold on the condition that there are such parties.
     """
-    told = coordinator.testimonies
     made = federated_claims.claim(
         FederatedPlan.from_dict(roster.plan),
-        Executed(
-            receipts={
-                name: said.receipt for name, said in told.items() if said.receipt is not None
-            },
+        Executed.testified(
+            coordinator.testified,
             took_part=coordinator.took_part,
             begun=coordinator.begun,
             aborted=len(coordinator.aborted),
@@ -306,17 +304,9 @@ def save(
     kie.save(folder, own, claim)
 
 
-def details_of(update: KieUpdate, name: str) -> ClaimDetails:
-    """Returns what a claim says of the checks of a client's update."""
-    if isinstance(update, FedAvg):
-        return ClaimDetails(settings={})
-    return update.claim_details(name)
-
-
 def declared_of(
     roster: Roster,
     start: Start,
-    details: ClaimDetails,
     *,
     name: str,
     public_data: tuple[PublicData, ...] = (),
@@ -333,12 +323,9 @@ def declared_of(
             **kie.described(start),
             **settings_of(roster).training.claimed(),
             "local": asdict(settings_of(roster).local),
-            **details.settings,
         },
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=start.labels.taken_from_documents,
-        accesses=details.accesses,
-        assumes=details.assumes,
         unit_definition=duplicates.defined(UNIT_DEFINITIONS[unit]) if grouped else None,
         caveats=((duplicates.CAVEAT,) if grouped else ()) + caveats,
     )

@@ -36,7 +36,6 @@ from hushdoc_training.recipes.federated_kie import (
     client_of,
     coordinator_of,
     declared_of,
-    details_of,
     one_of_copies,
     roster_of,
     save,
@@ -147,7 +146,6 @@ def simulate(
         declared = declared_of(
             roster,
             start,
-            details_of(next(iter(updates.values())), name),
             name=name,
             public_data=public_data,
             hyperparameter_tuning=hyperparameter_tuning,

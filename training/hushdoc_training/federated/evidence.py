@@ -1,0 +1,134 @@
+"""Evidence: whether a certificate of a federated run says what its clients said, and no more.
+
+Whoever has roster and receipts makes the claim anew and compares: rounds, noise, guarantees and
+accesses are recomputed, and assumptions may be more but not fewer. What remains the coordinator's
+word are names, begun and aborted rounds, and on what settings were chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from hushdoc.certificate.claim import Claim, Guarantee
+from hushdoc.errors import PrivacyError
+from hushdoc_training import duplicates
+from hushdoc_training.federated import claims, testimony
+from hushdoc_training.federated.account import Journal
+from hushdoc_training.federated.claims import Executed
+from hushdoc_training.federated.frames import Frame
+from hushdoc_training.federated.plan import FederatedPlan
+from hushdoc_training.federated.roster import Roster
+from hushdoc_training.privacy.records import UNIT_DEFINITIONS
+from hushdoc_training.runs.receipts import Declared
+
+
+def require(claim: Claim, roster: Roster, testified: Mapping[str, Frame]) -> None:
+    """Raises PrivacyError NOT_AS_TESTIFIED where a claim says other than clients did.
+
+    Args:
+        claim: The certificate's.
+        roster: Of the run, approved.
+        testified: The frames in which clients testified, as `testimony.kept` reads them.
+
+    Raises:
+        PrivacyError: Besides, as `claims.claim`, where nothing can be claimed of what clients did.
+    """
+    stated = claim.training.get("federated")
+    match stated:
+        case {"begun": int(begun), "aborted": int(aborted), "withoutReceipt": [*silent]} if (
+            claim.guarantees and len(claim.protected_data) == 1
+        ):
+            executed = Executed.testified(
+                testified,
+                took_part=with_receipts(testified) | {str(name) for name in silent},
+                begun=begun,
+                aborted=aborted,
+                roster=roster.digest,
+            )
+        case _:
+            raise _differs("tells of no federated run, or of one before receipts were kept")
+    plan = FederatedPlan.from_dict(roster.plan)
+    made = Claim.from_json(claims.claim(plan, executed, _declared(claim)).to_json())
+    differing = [
+        what
+        for what, differs in {
+            "what ran": stated != made.training["federated"],
+            "the transcripts": dict(claim.transcripts) != dict(made.transcripts),
+            "what is protected": claim.protected_data != made.protected_data
+            or claim.guarantees[0].unit_definition not in _definitions(plan.privacy_unit),
+            "the releases": not {*made.releases} <= {*claim.releases},
+            "what was read": not {*made.data_accesses} <= {*claim.data_accesses},
+            "the guarantees": not _covered(claim.guarantees, made.guarantees),
+        }.items()
+        if differs
+    ]
+    if differing:
+        raise _differs(f"differs from what its clients said in: {', '.join(differing)}")
+
+
+def require_own(
+    journal: Journal, said: bytes, name: str, roster: Roster, testified: Mapping[str, Frame]
+) -> None:
+    """Raises NOT_AS_TESTIFIED where a client's own words are missing, or too many others' are.
+
+    Args:
+        journal: What the client knows of the run.
+        said: Its own testimony.
+        name: Its own.
+        roster: Of the run.
+        testified: As of `require`.
+    """
+    if name not in testified or bytes(testified[name].payload) != said:
+        raise _differs(f"rests on other words of {name} than {name} said")
+    missing = sorted({*journal.met} - with_receipts(testified))
+    if len(missing) > FederatedPlan.from_dict(roster.plan).colluding:
+        raise _differs(f"rests on no receipt of {', '.join(missing)}, who took part with {name}")
+
+
+def with_receipts(testified: Mapping[str, Frame]) -> frozenset[str]:
+    """Returns the clients that said what they executed."""
+    return frozenset(
+        name for name, frame in testified.items() if testimony.said(frame).executed is not None
+    )
+
+
+def _definitions(unit: str) -> tuple[str, str]:
+    """Returns what a unit may be said to be: copies of a document being one, or not."""
+    return UNIT_DEFINITIONS[unit], duplicates.defined(UNIT_DEFINITIONS[unit])
+
+
+def _declared(claim: Claim) -> Declared:
+    """Returns what of a claim only the coordinator can say."""
+    some = claim.guarantees[0]
+    return Declared(
+        name=claim.protected_data[0].name,
+        hyperparameter_tuning=some.hyperparameter_tuning,
+        labels_from_documents=not some.covers_all_private_accesses,
+        unit_definition=some.unit_definition,
+    )
+
+
+def _covered(found: tuple[Guarantee, ...], made: tuple[Guarantee, ...]) -> bool:
+    """Whether each guarantee with an epsilon is one that was made, or holds on a condition more."""
+    return all(
+        any(_same(guarantee, one) and {*one.assumes} <= {*guarantee.assumes} for one in made)
+        for guarantee in found
+        if guarantee.epsilon is not None
+    )
+
+
+def _same(found: Guarantee, made: Guarantee) -> bool:
+    free: dict[str, Any] = {"assumes": made.assumes, "audit_lower_bound": made.audit_lower_bound}
+    if made.kind == "dp" and found.kind == "dp-conditional":
+        free |= {"kind": made.kind, "condition": made.condition}
+    return replace(found, **free) == made
+
+
+def _differs(how: str) -> PrivacyError:
+    return PrivacyError(
+        f"The certificate {how}. Don't sign it; ask the coordinator for the receipts and the "
+        "artifact of this run.",
+        code="NOT_AS_TESTIFIED",
+    )
