@@ -143,8 +143,11 @@ class Encoder:
         self._tokenizer.no_padding()
         self.preprocessing = preprocessing
 
-    def encode(self, page: Page) -> EncodedPage:
-        """Returns the page's tokens, without special ones and never silently truncated."""
+    def encode(self, page: Page, texts: Sequence[str] | None = None) -> EncodedPage:
+        """Returns the page's tokens, without special ones and never silently truncated.
+
+        `texts` are read in place of the texts of its words.
+        """
         boxes = (
             page.segment_boxes()
             if self.preprocessing.box_level == "segment"
@@ -154,7 +157,7 @@ class Encoder:
             [box.normalized(width=page.width, height=page.height) for box in boxes],
             dtype=np.int64,
         ).reshape(-1, 4)
-        return self._encoded([word.text for word in page.words], table)
+        return self._encoded([word.text for word in page.words] if texts is None else texts, table)
 
     def encode_words(self, words: Sequence[str]) -> EncodedPage:
         """Returns the tokens of words without boxes, as if they were a page's; see `encode`."""
@@ -206,6 +209,17 @@ class Encoder:
             num_words=num_words,
             cut_words=tuple(cut),
         )
+
+    def text_ids(self, text: str) -> IntArray:
+        """Returns all tokens of a short text, without special ones, shape [tokens]."""
+        with _tokenizer_errors("can't be used"):
+            ids = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return np.asarray(ids, dtype=np.int64)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Returns the text of tokens, without special ones."""
+        with _tokenizer_errors("can't be used"):
+            return str(self._tokenizer.decode([int(token) for token in ids]))
 
     def _fitting(self, encoding: Any) -> tuple[IntArray, IntArray, tuple[int, ...]]:
         """Returns tokens, their words, and words of which a window can't hold all tokens."""
