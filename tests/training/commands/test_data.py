@@ -39,6 +39,28 @@ def test_invented_pages_become_a_file_with_images(
     assert "OUTPUT_EXISTS" in capsys.readouterr().err
 
 
+def test_questions_of_chosen_providers_become_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.jsonl"
+    source = "invented:invoice,questions=keyed,providers=7:9"
+    assert data("convert", source, out, "--documents", 20, "--seed", 3) == 0
+    said = capsys.readouterr().out
+    config = invented.InventedConfig(
+        document_types=("invoice",), questions="keyed", providers=(7, 9)
+    )
+    made = list(invented.documents(seed=3, count=20, config=config))
+    assert list(labelled_files.read(out)) == made
+    asked = [question for item in made for question in item.questions]
+    without = sum(not question.answers for question in asked)
+    assert f"questions {len(asked)}, {without} without an answer; keys: " in said
+    assert " of 20 documents: one record of many" in said
+    with pytest.raises(SystemExit):
+        data("show", source, "--seed", -1)
+    assert data("show", f"{source},pages=0") == 3
+    assert "pages is (0, 0)" in capsys.readouterr().err
+
+
 def test_what_a_file_holds_is_shown_and_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -166,3 +166,42 @@ def test_readers_tell_their_own_files_from_all_others(tmp_path: Path) -> None:
         for path in (*tmp_path.iterdir(), tmp_path / "none", tmp_path / "empty" / "below"):
             assert corpus.recognises(path) is False
     assert len({corpus.name for corpus in dataset.CORPORA}) == len(dataset.CORPORA)
+
+
+def test_settings_of_invented_documents_stand_in_their_address() -> None:
+    location = (
+        "invented:invoice+receipt,questions=keyed,providers=5:9,wordings=0:12,unanswerable=.5,"
+        "pages=1-2,layouts=slip+banner,misspelled=0"
+    )
+    config = invented.InventedConfig(
+        document_types=("invoice", "receipt"),
+        questions="keyed",
+        providers=(5, 9),
+        wordings=(0, 12),
+        unanswerable=0.5,
+        pages=(1, 2),
+        layouts=("slip", "banner"),
+        misspelled=0.0,
+    )
+    found = dataset.read(dataset.Source(location=location, documents=6, seed=4))
+    assert found == list(invented.documents(seed=4, count=6, config=config))
+    assert {item.provider for item in found} <= {f"provider-0000{number}" for number in range(5, 9)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("page=2", "'page' is none of its settings, providers"),
+        ("pages=2,pages=3", "'pages' stands twice"),
+        ("pages", "pages is ''; expected a number or least-most"),
+        ("pages=3-2", "pages is .* expected 1 <= least"),
+        ("providers=9", "providers is '9'; expected first:stop"),
+        ("providers=4:4", "providers is .* expected 0 <= first < stop"),
+        ("unanswerable=nan", "unanswerable is nan; expected a share"),
+        ("questions=all", "questions is 'all'; expected one of mixed, keyed"),
+        ("labels=form", "'labels' is none of its settings"),
+    ],
+)
+def test_settings_that_are_none_are_refused(settings: str, says: str) -> None:
+    with pytest.raises(AnnotationError, match=says):
+        dataset.read(dataset.Source(location=f"invented:invoice,{settings}"))

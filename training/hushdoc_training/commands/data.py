@@ -21,10 +21,14 @@ DESCRIPTION = """Brings documents of any known corpus into one format, and shows
 
   hushdoc data convert path/to/receipts receipts.jsonl
   hushdoc data show receipts.jsonl --draw look
+  hushdoc data convert invented:invoice,questions=keyed,providers=0:400 asked.jsonl --documents 2000
 
 docs/data-formats.md describes the format, and how the files of each corpus look."""
 
-SOURCE = "folder or file of labelled documents or of a known corpus, or invented:TYPE[+TYPE]"
+SOURCE = (
+    "folder or file of labelled documents or of a known corpus, or "
+    "invented:TYPE[+TYPE][,SETTING=VALUE]"
+)
 """What every option takes that names labelled documents."""
 
 DRAWN = 10
@@ -77,7 +81,13 @@ def register(subcommands: Subcommands) -> None:
 def _add_source(parser: CommandParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help=SOURCE)
     parser.add_argument(
-        "--documents", type=int, metavar="N", help="read the first N (default: all)"
+        "--documents",
+        type=int,
+        metavar="N",
+        help="read the first N (default: all, or 1000 invented)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of invented documents (default: 0)"
     )
     parser.add_argument(
         "--schema",
@@ -125,7 +135,9 @@ def _opened(
     if options.documents is not None and options.documents < 1:
         options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
     names = None if options.schema is None else schema.named(options.schema)
-    source = dataset.Source(location=options.source, documents=options.documents)
+    if options.seed < 0:
+        options.refuse_usage(f"--seed is {options.seed}; it must be 0 or more")
+    source = dataset.Source(location=options.source, documents=options.documents, seed=options.seed)
     problems = Problems()
     if source.is_invented:
         with dataset.opened(source, images=images) as documents:

@@ -1,6 +1,7 @@
 """Labelled documents from one address: files of a known corpus, or invented ones.
 
 invented:form                our generator's forms (invoice, receipt, till-receipt, several: a+b)
+invented:invoice,questions=keyed,providers=0:400     with settings of `invented.InventedConfig`
 path/to/documents.jsonl      the labelled format, also a folder of it
 path/to/sroie                a published corpus, by its files
 """
@@ -12,10 +13,11 @@ import gzip
 import json
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from hushdoc import labelled_files
 from hushdoc.arguments import printable, short_repr
@@ -61,7 +63,7 @@ _MAGIC = (
 class Source:
     """Where documents come from."""
 
-    location: str  # a path, or "invented:" with document types joined by "+"
+    location: str  # a path, or "invented:" with document types joined by "+", and settings
     documents: int | None = None  # how many to invent, or the most to read; None for all
     seed: int = 0  # of invented documents
     labels: str | None = None  # of invented documents, one of `invented.LABEL_SETS`
@@ -170,16 +172,61 @@ def opened(
         yield [labelled_files.read_one(path) for path in written]
 
 
+def _range(text: str) -> tuple[int, int]:
+    first, _, stop = text.partition(":")
+    return int(first), int(stop)
+
+
+def _pages(text: str) -> tuple[int, int]:
+    least, _, most = text.partition("-")
+    return int(least), int(most or least)
+
+
+def _layouts(text: str) -> tuple[str, ...]:
+    return tuple(text.split("+"))
+
+
+SETTINGS: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "providers": (_range, "first:stop, such as 0:400"),
+    "questions": (str, " or ".join(invented.QUESTIONS)),
+    "wordings": (_range, "first:stop, such as 0:15"),
+    "unanswerable": (float, "a share, such as .2"),
+    "pages": (_pages, "a number or least-most, such as 1-3"),
+    "layouts": (_layouts, "names joined by +"),
+    "misspelled": (float, "a share, such as .02"),
+}
+"""Settings of invented documents that an address may have: how each is read, and how written."""
+
+
 def _config(source: Source) -> invented.InventedConfig:
-    types = tuple(source.location.removeprefix(INVENTED).split("+"))
+    named, *settings = source.location.removeprefix(INVENTED).split(",")
+    types = tuple(named.split("+"))
     try:
         labels = source.labels or ("form" if "form" in types else "fields")
-        return invented.InventedConfig(document_types=types, labels=labels)
+        return invented.InventedConfig(document_types=types, labels=labels, **_settings(settings))
     except ValueError as error:
         raise AnnotationError(
-            f"'{source.location}' can't be invented: {error} Give invented:form, "
-            "invented:invoice, invented:till-receipt, or several as invented:form+invoice."
+            f"'{printable(source.location)}' can't be invented: {error} Give invented:form, "
+            "invented:invoice, invented:till-receipt, or several as invented:form+invoice, and "
+            "settings as invented:form,questions=keyed."
         ) from error
+
+
+def _settings(parts: Sequence[str]) -> dict[str, Any]:
+    """Returns the settings in the parts of an address, such as "pages=1-3"."""
+    found: dict[str, Any] = {}
+    for part in parts:
+        name, _, text = part.partition("=")
+        if name not in SETTINGS or name in found:
+            known = ", ".join(SETTINGS)
+            why = "stands twice" if name in found else f"is none of its settings, {known}"
+            raise ValueError(f"{short_repr(name)} {why}.")
+        parsed, written = SETTINGS[name]
+        try:
+            found[name] = parsed(text)
+        except ValueError:
+            raise ValueError(f"{name} is {short_repr(text)}; expected {written}.") from None
+    return found
 
 
 def _counted(

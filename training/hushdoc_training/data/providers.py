@@ -191,8 +191,8 @@ def clients(
     return held
 
 
-def doubts(documents: Iterable[LabelledDocument]) -> list[str]:
-    """Returns lines about providers for whoever may see their names and exact numbers of them.
+def doubts(names: Iterable[str | None]) -> list[str]:
+    """Returns lines about the providers of documents, for whoever may see exact numbers of them.
 
     They tell documents without a provider, spellings that count as one, names that may be one and
     count as two, and a provider with more than half of all documents.
@@ -200,11 +200,11 @@ def doubts(documents: Iterable[LabelledDocument]) -> list[str]:
     spellings: dict[str, set[str]] = {}
     sizes: Counter[str] = Counter()
     missing = 0
-    for item in documents:
-        name = folded(item.provider or "")
+    for given in names:
+        name = folded(given or "")
         missing += not name
-        if name and item.provider is not None:
-            spellings.setdefault(name, set()).add(item.provider)
+        if name and given is not None:
+            spellings.setdefault(name, set()).add(given)
             sizes[name] += 1
     lines = [f"{counted(missing, 'document')} without a provider"] if missing else []
     joined = [sorted(names) for names in spellings.values() if len(names) > 1]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from hushdoc.arguments import printable
 from hushdoc.document.page import Box, union
 from hushdoc.labels import LabelledDocument
+from hushdoc_training.data.providers import doubts
 
 _UNSPACED = re.compile(r"(?<=[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef]) (?=\S)|"
                        r"(?<=\S) (?=[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef])")  # fmt: skip
@@ -26,6 +27,8 @@ class Summary:
     words: list[int] = field(default_factory=list)  # of each document
     images: int = 0  # pages that have one
     questions: int = 0
+    unanswered: int = 0
+    keys: Counter[str] = field(default_factory=Counter)
     spans: Counter[str] = field(default_factory=Counter)
     labelled: Counter[str] = field(default_factory=Counter)  # documents with the label
     examples: dict[str, str] = field(default_factory=dict)
@@ -40,6 +43,8 @@ class Summary:
         self.words.append(labelled.document.num_words)
         self.images += sum(page.image is not None for page in pages)
         self.questions += len(labelled.questions)
+        self.unanswered += sum(not asked.answers for asked in labelled.questions)
+        self.keys.update(asked.key for asked in labelled.questions if asked.key is not None)
         self.spans.update(span.label for span in labelled.spans)
         self.labelled.update({span.label for span in labelled.spans})
         for item in fields_of(labelled):
@@ -61,13 +66,19 @@ class Summary:
                 f"providers {len(self.providers)}, of {sum(self.providers.values())} documents; "
                 f"most are of {printable(name, 60)}: {most}"
             )
+            missing = self.documents - self.providers.total()
+            yield from doubts([*self.providers.elements(), *[None] * missing])
         if self.types:
             found = ", ".join(
                 f"{printable(name, 60)} {count}" for name, count in self.types.most_common(10)
             )
             yield f"types: {found}"
         if self.questions:
-            yield f"questions {self.questions}"
+            keys = ", ".join(
+                f"{printable(key, 40)} {count}" for key, count in self.keys.most_common(10)
+            )
+            unanswered = f", {self.unanswered} without an answer" if self.unanswered else ""
+            yield f"questions {self.questions}{unanswered}{f'; keys: {keys}' if keys else ''}"
         if not self.spans:
             yield "no labels"
             return

@@ -14,6 +14,8 @@ from hushdoc_training.invented.settings import (
     KNOWN_TYPES,
     LAYOUTS,
     NUM_PROVIDERS,
+    NUM_WORDINGS,
+    QUESTIONS,
     InventedConfig,
 )
 from hushdoc_training.invented.storage import write
@@ -27,6 +29,8 @@ __all__ = [
     "LABEL_SETS",
     "LAYOUTS",
     "NUM_PROVIDERS",
+    "NUM_WORDINGS",
+    "QUESTIONS",
     "InventedConfig",
     "Plan",
     "document",

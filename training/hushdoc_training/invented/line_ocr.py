@@ -135,6 +135,8 @@ def _together(before: Word, word: Word) -> Word:
 
 
 def _moved(question: Question, places: Sequence[int], words: Sequence[Word]) -> Question:
+    if not question.answers:
+        return question
     word_ids = tuple(dict.fromkeys(places[number] for number in question.word_ids))
     read = " ".join(words[number].text for number in word_ids)
     return replace(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hushdoc.document.document import Document
 from hushdoc.document.page import Page, Word
 from hushdoc.labels import LabelledDocument, Span
 from hushdoc_training.invented import (
+    attachments,
     forms,
+    imprints,
     invoices,
     label_sets,
     line_ocr,
@@ -24,23 +26,33 @@ from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.settings import TILL_RECEIPT, InventedConfig
 from hushdoc_training.invented.sheet import NOTHING, Ink, Sheet
 
-_PAGE, _NOISE, _QUESTIONS, _IMAGE, _LINES = range(5)
+_PAGE, _NOISE, _QUESTIONS, _IMAGE, _LINES, _IMPRINT, _ATTACHED = range(7)
 _ORDERS = (("rows", 5.5), ("as placed", 3.0), ("columns", 1.0), ("mixed", 0.5))
 _TILL_ORDERS = (("rows", 9.0), ("as placed", 1.0))
+_WITH_IMPRINT = ("invoice", "receipt")
+_WITH_ATTACHMENTS = ("form", "invoice")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """A page as it was laid out, before anything is drawn or labelled."""
+    """A document's own page as it was laid out, before anything is drawn or labelled."""
 
     id: str
-    key: tuple[int, int, int]  # of its draws; the image's specks go on from there
+    key: tuple[int, ...]  # of its draws; the image's specks go on from there
     document_type: str
     layout: str
     provider: providers.Provider
     sheet: Sheet
     scan: noise.Scan
     order: tuple[int, ...]  # in which segments are read
+    config: InventedConfig
+    before: tuple[Plan, ...] = ()  # the document's other pages
+    after: tuple[Plan, ...] = ()
+
+    @property
+    def pages(self) -> tuple[Plan, ...]:
+        """All pages of the document, in their order."""
+        return *self.before, self, *self.after
 
 
 def plan(*, seed: int, index: int, config: InventedConfig) -> Plan:
@@ -62,7 +74,10 @@ def plan(*, seed: int, index: int, config: InventedConfig) -> Plan:
         sheet = till_receipts.till_receipt(layout, shops.shop(provider.number), rng)
     else:
         sheet = receipts.receipt(layout, provider, rng)
-    return Plan(
+    if config.questions == "keyed" and document_type in _WITH_IMPRINT:
+        own_draws, grows = Draws(seed, index, _IMPRINT), document_type == "receipt"
+        imprints.put(sheet, provider, own_draws, grows=grows)
+    made = Plan(
         id=f"{document_type}-{seed}-{index:08d}",
         key=(seed, index, _IMAGE),
         document_type=document_type,
@@ -71,26 +86,47 @@ def plan(*, seed: int, index: int, config: InventedConfig) -> Plan:
         sheet=sheet,
         scan=noise.scan(rng, config, document_type),
         order=_order(sheet, rng, _TILL_ORDERS if document_type == TILL_RECEIPT else _ORDERS),
+        config=config,
     )
+    if config.pages == (1, 1) or document_type not in _WITH_ATTACHMENTS:
+        return made
+    return _with_attachments(made, (seed, index, _ATTACHED))
+
+
+def _with_attachments(plan: Plan, key: tuple[int, ...]) -> Plan:
+    """Returns the page with a covering letter before it, or not, and terms behind it."""
+    rng = Draws(*key)
+    count = rng.integer(*plan.config.pages) - 1
+    covers = int(count > 0 and rng.flip(0.4))
+    others = []
+    for number in range(count):
+        own = Draws(*key, number, _PAGE)
+        sheet = attachments.attachment(
+            plan.provider, plan.sheet.width, plan.sheet.height, own, cover=number < covers
+        )
+        others.append(
+            replace(
+                plan,
+                key=(*key, number, _IMAGE),
+                sheet=sheet,
+                scan=noise.scan(own, plan.config, plan.document_type),
+                order=_order(sheet, own, _ORDERS[:1]),
+            )
+        )
+    return replace(plan, before=tuple(others[:covers]), after=tuple(others[covers:]))
 
 
 def labelled(plan: Plan, labels: str) -> LabelledDocument:
-    """Returns the page's words, boxes, labels of a label set, and questions."""
+    """Returns the document's words, boxes, labels of a label set, and questions."""
     seed, index, _ = plan.key
-    rng = Draws(seed, index, _NOISE)
-    sheet, scan = plan.sheet, plan.scan
-    members: dict[int, list[Ink]] = {number: [] for number in plan.order}
-    for ink in sheet.inks:
-        if ink.segment in members:
-            members[ink.segment].append(ink)
+    sheet = plan.sheet
     words: list[Word] = []
     spans: list[Span] = []
     placed: list[questions.PlacedSegment | None] = [None] * len(sheet.segments)
     keys = label_sets.keys(sheet.segments, sheet.pairs)
-    for place, number in enumerate(plan.order):
-        inks, start = members[number], len(words)
-        for ink in inks:
-            words.append(_word(ink, place, sheet, scan, rng))
+    for number, inks, read in _read(plan, Draws(seed, index, _NOISE)):
+        start = len(words)
+        words += read
         segment = sheet.segments[number]
         placed[number] = questions.PlacedSegment(
             tuple(range(start, len(words))),
@@ -102,6 +138,7 @@ def labelled(plan: Plan, labels: str) -> LabelledDocument:
         if label is not None:
             spans.append(Span(page=0, start=start, stop=len(words), label=label))
     page = Page(width=sheet.width, height=sheet.height, words=tuple(words))
+    others = (*plan.before, *plan.after)
     made = LabelledDocument(
         document=Document(id=plan.id, pages=(page,)),
         spans=tuple(spans),
@@ -112,6 +149,8 @@ def labelled(plan: Plan, labels: str) -> LabelledDocument:
             sheet.cells,
             plan.document_type,
             Draws(seed, index, _QUESTIONS),
+            plan.config,
+            elsewhere=" ".join(ink.text for page in others for ink in page.sheet.inks),
         ),
         provider=plan.provider.id,
         document_type=plan.document_type,
@@ -121,7 +160,41 @@ def labelled(plan: Plan, labels: str) -> LabelledDocument:
         made = line_ocr.as_read(made, line_ocr.line_reading(lines), lines)
     if labels in label_sets.BY_LINE:
         made = replace(made, spans=label_sets.by_line(made.spans, made.document.pages[0].words))
-    return made
+    return _bound(plan, made) if others else made
+
+
+def _bound(plan: Plan, made: LabelledDocument) -> LabelledDocument:
+    """Returns a document of one page with the plan's other pages before and behind it."""
+    before, after = (
+        tuple(_page_of(other, Draws(*other.key, _NOISE)) for other in others)
+        for others in (plan.before, plan.after)
+    )
+    place = len(before)
+    pages = (*before, *made.document.pages, *after)
+    return replace(
+        made,
+        document=replace(made.document, pages=pages),
+        spans=tuple(replace(span, page=place) for span in made.spans),
+        questions=tuple(
+            replace(asked, page=place) if asked.answers else asked for asked in made.questions
+        ),
+    )
+
+
+def _page_of(plan: Plan, rng: Draws) -> Page:
+    words = tuple(word for _, _, read in _read(plan, rng) for word in read)
+    return Page(width=plan.sheet.width, height=plan.sheet.height, words=words)
+
+
+def _read(plan: Plan, rng: Draws) -> Iterator[tuple[int, list[Ink], list[Word]]]:
+    """Yields the number, the ink and the words of each segment in the order of reading."""
+    members: dict[int, list[Ink]] = {number: [] for number in plan.order}
+    for ink in plan.sheet.inks:
+        if ink.segment in members:
+            members[ink.segment].append(ink)
+    for place, number in enumerate(plan.order):
+        inks = members[number]
+        yield number, inks, [_word(ink, place, plan.sheet, plan.scan, rng) for ink in inks]
 
 
 def _word(ink: Ink, segment: int, sheet: Sheet, scan: noise.Scan, rng: Draws) -> Word:

@@ -81,6 +81,15 @@ FIELD_LABELS = (
 NUM_PROVIDERS = 32_000
 """How many different providers there are, numbered from 0."""
 
+NUM_WORDINGS = 20
+"""In how many wordings keyed questions ask for one thing."""
+
+MOST_PAGES = 50
+"""A document never has more pages."""
+
+QUESTIONS = ("mixed", "keyed")
+"""Kinds of questions: of all sorts, or with a key for what is asked and some without an answer."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InventedConfig:
@@ -97,6 +106,14 @@ class InventedConfig:
         misspelled: Share of words that OCR misreads, on an average document.
         jitter_pixels: How far a box edge may be off, on the worst document.
         skew_degrees: How far a scanned page may be turned, at worst.
+        questions: One of QUESTIONS. With "keyed", questions about fields have a key and one of
+            NUM_WORDINGS wordings, companies print their e-mail addresses and registration numbers,
+            and some questions have no answer.
+        wordings: The first wording of keyed questions and the one after the last; what quotes a
+            label of the page is worded freely.
+        unanswerable: About which share of keyed questions has no answer, from 0 to below 1.
+        pages: The least and the largest number of pages of an invoice or a form; beyond the first
+            they are covering letters and terms. Receipts have one.
 
     Example:
         >>> InventedConfig(document_types=("receipt",), layouts=("slip",)).families("receipt")
@@ -110,6 +127,10 @@ class InventedConfig:
     misspelled: float = 0.02
     jitter_pixels: float = 1.5
     skew_degrees: float = 0.7
+    questions: str = "mixed"
+    wordings: tuple[int, int] = (0, NUM_WORDINGS)
+    unanswerable: float = 0.2
+    pages: tuple[int, int] = (1, 1)
 
     def __post_init__(self) -> None:
         """Raises ValueError where no document could be invented."""
@@ -137,6 +158,24 @@ class InventedConfig:
             raise ValueError(
                 f"jitter_pixels is {self.jitter_pixels} and skew_degrees {self.skew_degrees}; "
                 "expected 0 to 20 and 0 to 5."
+            )
+        if self.questions not in QUESTIONS:
+            raise ValueError(
+                f"questions is {self.questions!r}; expected one of {', '.join(QUESTIONS)}."
+            )
+        first, stop = self.wordings
+        if not 0 <= first < stop <= NUM_WORDINGS:
+            raise ValueError(
+                f"wordings is {self.wordings!r}; expected 0 <= first < stop <= {NUM_WORDINGS}."
+            )
+        if not 0 <= self.unanswerable < 1:
+            raise ValueError(
+                f"unanswerable is {self.unanswerable}; expected a share from 0 to below 1."
+            )
+        least, most = self.pages
+        if not 1 <= least <= most <= MOST_PAGES:
+            raise ValueError(
+                f"pages is {self.pages!r}; expected 1 <= least <= most <= {MOST_PAGES}."
             )
 
     def families(self, document_type: str) -> tuple[str, ...]:

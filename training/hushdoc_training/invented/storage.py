@@ -1,4 +1,4 @@
-"""Storage: invented documents as files, one of the labelled format and one PNG each."""
+"""Storage: invented documents as files, one of the labelled format each, and a PNG a page."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ def write(
             plan = planning.plan(seed=seed, index=index, config=config)
             labelled = planning.labelled(plan, config.labels)
             if images:
-                image = f"{plan.id}.png"
-                (beside / image).write_bytes(png(plan))
-                labelled = _with_image(labelled, beside / image)
+                labelled = _with_images(labelled, _images(plan, beside))
             names.append(f"{plan.id}.json")
             line = labelled_files.dumps(labelled, folder=beside)
             (beside / names[-1]).write_bytes(line.encode("utf-8"))
@@ -64,6 +62,19 @@ def png(plan: planning.Plan) -> bytes:
     return stream.getvalue()
 
 
-def _with_image(labelled: LabelledDocument, image: Path) -> LabelledDocument:
-    page = replace(labelled.document.pages[0], image=image)
-    return replace(labelled, document=replace(labelled.document, pages=(page,)))
+def _images(plan: planning.Plan, folder: Path) -> list[Path]:
+    """Writes the image of each page and returns the files, which are numbered if there are some."""
+    pages = plan.pages
+    names = [f"{plan.id}-{number}.png" for number in range(len(pages))]
+    files = [folder / name for name in (names if len(pages) > 1 else [f"{plan.id}.png"])]
+    for page, file in zip(pages, files, strict=True):
+        file.write_bytes(png(page))
+    return files
+
+
+def _with_images(labelled: LabelledDocument, images: list[Path]) -> LabelledDocument:
+    pages = tuple(
+        replace(page, image=image)
+        for page, image in zip(labelled.document.pages, images, strict=True)
+    )
+    return replace(labelled, document=replace(labelled.document, pages=pages))

@@ -48,6 +48,8 @@ def documents(
         yield document(seed=seed, index=index, config=config)
 
 
-def image(*, seed: int, index: int, config: InventedConfig = _DEFAULT) -> Image.Image:
-    """Returns the image of the page that `document` describes; its boxes fit this image."""
-    return drawing.draw(planning.plan(seed=seed, index=index, config=config))
+def image(
+    *, seed: int, index: int, config: InventedConfig = _DEFAULT, page: int = 0
+) -> Image.Image:
+    """Returns the image of a page that `document` describes; its boxes fit this image."""
+    return drawing.draw(planning.plan(seed=seed, index=index, config=config).pages[page])
