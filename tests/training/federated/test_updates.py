@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -53,6 +54,7 @@ def client_plan(**changed: Any) -> ClientPlan:
         "clipping_norm": CLIP,
         "steps": 3,
         "lattice_step": STEP,
+        "most_records": 80,
     }
     return ClientPlan(**{**settings, **changed})
 
@@ -323,3 +325,39 @@ def test_weights_of_another_model_are_refused() -> None:
         client(FeAm, small_model(), [], max_examples=65),
     ):
         pass
+
+
+def test_more_records_than_the_grid_allows_for_are_refused_before_a_round() -> None:
+    model = small_model()
+    many = Records([example_records()[0]] * 200, unit="document")
+    with (
+        pytest.raises(PrivacyError) as refused,
+        client(FeAm, model, [], records=many),
+    ):
+        pass
+    assert refused.value.code == "TOO_MANY_RECORDS"
+    beyond = next(n for n in range(81, 200) if not fits(n))
+    # The exact tail, where every second record is drawn, is below what is refused for.
+    for records in (beyond - 1, 2 * beyond):
+        tail = sum(math.comb(records, n) for n in range(81, records + 1)) / 2**records
+        assert (tail < 2**-60) == fits(records), records
+
+
+def fits(records: int) -> bool:
+    try:
+        client_plan().require_room(records)
+    except PrivacyError:
+        return False
+    return True
+
+
+def test_a_round_that_draws_more_all_the_same_sends_nothing() -> None:
+    model = small_model()
+    plan = client_plan(most_records=len(example_records()) - 1, sampling_rate=1e-9)
+    everybody = list(range(len(example_records())))
+    with (
+        client(FeAm, model, [everybody], plan=plan) as update,
+        pytest.raises(PrivacyError) as refused,
+    ):
+        update.compute(weights(model), 1)
+    assert refused.value.code == "TOO_MANY_RECORDS"
