@@ -12,13 +12,13 @@ import numpy as np
 
 from hushdoc.certificate.claim import DataAccess
 from hushdoc_training.federated.account import Account, Budget
-from hushdoc_training.federated.clear_sum import ClearClient, ClearCoordinator, ClearTerms
+from hushdoc_training.federated.clear_sum import ClearClient, ClearCoordinator
 from hushdoc_training.federated.client import Client, Limits
 from hushdoc_training.federated.coordinator import Coordinator, Waits
 from hushdoc_training.federated.in_process import InProcess
 from hushdoc_training.federated.plan import IN_THE_CLEAR, FederatedPlan
 from hushdoc_training.federated.roster import COORDINATOR, Party, Roster
-from hushdoc_training.federated.secure_sum import SumTerms
+from hushdoc_training.federated.secure_sum import SumTerms, Terms
 from hushdoc_training.federated.server_steps import MeanUpdate
 from hushdoc_training.federated.sum_client import SumClient
 from hushdoc_training.federated.sum_coordinator import SumCoordinator
@@ -179,7 +179,7 @@ class Federation:
         }
         is_coordinator = name == COORDINATOR
         if self.plan.mode == IN_THE_CLEAR:
-            clear = ClearTerms(**terms)
+            clear = Terms(**terms)
             return ClearCoordinator(clear) if is_coordinator else ClearClient(clear, name)
         secure = SumTerms(
             **terms,

@@ -30,7 +30,14 @@ def opened(
     folder: Path, ledger: Ledger | None, *, documents: str = "them", **change: int
 ) -> Account:
     budget = None if ledger is None else Budget(ledger=ledger, documents=documents, step=STEP)
-    return Account(folder / "client", ROSTER, rounds=change.get("rounds", ROUNDS), budget=budget)
+    rounds = change.get("rounds", ROUNDS)
+    account = Account(folder / "client", ROSTER, rounds=rounds, budget=budget)
+    try:
+        account.reserve()
+    except HushdocError:
+        account.__exit__()
+        raise
+    return account
 
 
 def charged(ledger: Ledger) -> int:

@@ -28,8 +28,11 @@ class Echo:
 
     def __init__(self, name: str) -> None:
         self.name = name.encode()
-        self.finished = False
+        self.finished, self.ticks = False, 0
         self.news = [b"hello"]
+
+    def tick(self) -> None:
+        self.ticks += 1
 
     def answer(self, frames: list[bytes]) -> list[bytes]:
         self.finished = b"close" in frames
@@ -93,13 +96,16 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     folder = tmp_path_factory.mktemp("network")
     there = door(folder, watched(folder))
     reports: list[str] = []
+    echoes = [Echo(name) for name in NODES]
     with ThreadPoolExecutor(2) as pool:
         clients = [
-            pool.submit(serve, Echo(name), way(there, name), reports.append) for name in NODES
+            pool.submit(serve, echo, way(there, echo.name.decode()), reports.append)
+            for echo in echoes
         ]
         with FlowerLink(there) as link:
             yield Network(door=there, link=link, clients=clients, waiting=[])
     assert reports == []
+    assert all(echo.ticks for echo in echoes)
 
 
 def test_three_rounds_with_two_clients(network: Network) -> None:

@@ -17,18 +17,19 @@ from typing import Any
 import hushdoc_builders as build
 import numpy as np
 import pytest
-from hushdoc_parties import NUMBERS, Federation, plan
+from hushdoc_parties import LIMITS, NUMBERS, Federation, plan
 
 from hushdoc.errors import CheckpointError, FederatedRunError, OutputWriteError, PrivacyError
 from hushdoc.system import atomic_files
 from hushdoc_training.federated import frames, testimony
-from hushdoc_training.federated.account import JOURNAL
-from hushdoc_training.federated.client import Limits
+from hushdoc_training.federated.account import JOURNAL, Account, Budget
+from hushdoc_training.federated.client import Client, Limits
 from hushdoc_training.federated.coordinator import STATE, Outgoing
 from hushdoc_training.federated.in_process import InProcess
 from hushdoc_training.federated.roster import COORDINATOR
 from hushdoc_training.federated.standing import LOG
 from hushdoc_training.federated.transport import drive
+from hushdoc_training.ledger.ledger import Ledger
 
 MODES: dict[str, dict[str, Any]] = {
     "individual-updates": {"mode": "individual-updates"},
@@ -211,6 +212,40 @@ def test_a_client_that_is_started_again_takes_part_in_the_next_round(
 
 class KilledError(Exception):
     pass
+
+
+def test_a_round_that_nobody_goes_on_with_is_forgotten_in_time(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, plan(**MODES["threshold"]))
+
+    def hook(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+        if frame.phase == frames.SURVIVORS:
+            raise KilledError
+        return (data,)
+
+    transport = Through(federation, hook)
+    with pytest.raises(KilledError):
+        drive(federation.coordinator, transport)
+    client, now = federation.clients["second"], transport.now()
+    held = client._summing._round
+    secrets = [*held.shares.values(), *(chain._secret for chain in held.chains.values())]
+    client.tick(now + 30)  # the phase takes 20 seconds at the coordinator, who waits for others
+    assert any(any(secret) for secret in secrets)
+    client.tick(now + 60)
+    assert client._summing.place is None
+    assert len(secrets) == 7
+    assert not any(any(secret) for secret in secrets)
+
+
+def test_a_simulation_s_clients_are_told_the_time(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, plan())
+    federation.end("third")
+    told: list[float] = []
+    federation.clients["first"].tick = told.append  # type: ignore[method-assign]
+    transport = federation.transport()
+    begun = transport.now()
+    assert list(transport.deliver([("third", b"")], begun + 1000)) == []
+    assert len(told) == 1
+    assert told[0] >= begun + 1000
 
 
 @pytest.mark.parametrize("phase", [frames.MODEL, frames.OPEN, frames.VECTOR])
@@ -507,3 +542,28 @@ def test_a_plan_beyond_the_owner_s_limits_is_refused(what: str) -> None:
     with pytest.raises(PrivacyError) as refused:
         Limits(**limited).require(made)
     assert refused.value.code == "BEYOND_LIMITS"
+
+
+def test_a_client_reserves_nothing_before_its_owner_s_limits_are_looked_at(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, plan(), ledgers=True)
+    federation.end("first")
+    ledger = Ledger.create(tmp_path / "other.ledger", data="first", epsilon=100.0, delta=1e-5)
+    budget = Budget(ledger=ledger, documents="first", step=federation.plan.own_round)
+    with Account(tmp_path / "other", federation.roster, rounds=3, budget=budget) as account:
+        settings: dict[str, Any] = {
+            "account": account,
+            "update": federation.updates["first"],
+            "summing": federation.summing("first"),
+            "meter": federation.updates["first"].meter,
+        }
+        with pytest.raises(PrivacyError) as refused:
+            Client(
+                federation.roster,
+                federation.keys["first"],
+                **settings,
+                limits=Limits(max_epsilon=0.1),
+            )
+        assert refused.value.code == "BEYOND_LIMITS"
+        assert ledger.runs() == ()
+        Client(federation.roster, federation.keys["first"], **settings, limits=LIMITS)
+        assert len(ledger.runs()) == 1

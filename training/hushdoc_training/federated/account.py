@@ -78,7 +78,7 @@ class Account:
     """One client's rounds; use it in a `with` block, which keeps other processes out."""
 
     def __init__(self, folder: Path, roster: Roster, *, rounds: int, budget: Budget | None) -> None:
-        """Opens the account, and reserves all rounds in the ledger.
+        """Opens the account; nothing is reserved before `reserve`.
 
         Args:
             folder: The client's own, of this run alone.
@@ -88,13 +88,11 @@ class Account:
 
         Raises:
             CheckpointError: The folder has the journal of another run, or one that can't be read.
-            PrivacyError: Another process has the folder, or the ledger refuses the run:
-                BUDGET_EXCEEDED, OTHER_DOCUMENTS, RUN_CLOSED or RUN_DIFFERS.
-            OutputWriteError: The disk is full.
+            PrivacyError: Another process has the folder.
         """
         self._path, self._rounds, self._budget = folder / JOURNAL, rounds, budget
         self._receipt, self._testimony = folder / RECEIPT, folder / TESTIMONY
-        self._run = roster.run
+        self._roster, self._run = roster, roster.run
         with ExitStack() as undo:
             undo.enter_context(alone(folder))
             self._journal = _read(self._path) or Journal(
@@ -105,7 +103,6 @@ class Account:
                     f"'{folder}' is the folder of run {self._journal.run} under another roster. "
                     "Give each run a folder of its own; what was charged stays charged."
                 )
-            self._reserve(roster)
             self._held = undo.pop_all()
 
     def __enter__(self) -> Self:
@@ -130,6 +127,28 @@ class Account:
     def rounds_left(self) -> int:
         """How many more rounds the client may enter; none once the run is closed."""
         return 0 if self._journal.closed else self._rounds - self._journal.taken
+
+    def reserve(self) -> None:
+        """Reserves all rounds in the ledger, once the owner's limits have let the plan pass.
+
+        Raises:
+            PrivacyError: The ledger refuses the run: BUDGET_EXCEEDED, OTHER_DOCUMENTS, RUN_CLOSED
+                or RUN_DIFFERS.
+            OutputWriteError: The disk is full.
+        """
+        budget, roster = self._budget, self._roster
+        if budget is None or self._journal.closed:
+            return
+        known = budget.ledger.reserve(
+            self._run,
+            title=f"federated run {roster.run}",
+            step=budget.step,
+            steps=self._rounds,
+            claim=roster.digest,
+            documents=budget.documents,
+        )
+        # Of a journal that was lost, or put back from an older copy, the ledger knows the rest.
+        self._write(taken=max(self.taken, known.charged))
 
     def enter(self, number: int, members: Iterable[str] = ()) -> int:
         """Charges a round, of these clients, and returns which of the own it is, from 1.
@@ -179,21 +198,6 @@ class Account:
         self._write(closed=True)
         if self._budget is not None:
             self._budget.ledger.close(self._run, reason="finished")
-
-    def _reserve(self, roster: Roster) -> None:
-        budget = self._budget
-        if budget is None or self._journal.closed:
-            return
-        known = budget.ledger.reserve(
-            self._run,
-            title=f"federated run {roster.run}",
-            step=budget.step,
-            steps=self._rounds,
-            claim=roster.digest,
-            documents=budget.documents,
-        )
-        # Of a journal that was lost, or put back from an older copy, the ledger knows the rest.
-        self._write(taken=max(self.taken, known.charged))
 
     def _write(self, **change: int | bool | tuple[str, ...]) -> None:
         changed = Journal(**{**vars(self._journal), **change})

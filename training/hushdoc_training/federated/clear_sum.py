@@ -7,7 +7,6 @@ sides have the methods of secure sums, so that clients and coordinator of a run 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from hushdoc_training.federated.secure_sum import (
     Aborted,
     Opening,
     Place,
+    Terms,
     require_length,
     unexpected,
 )
@@ -25,38 +25,6 @@ from hushdoc_training.federated.sum_client import CONTRIBUTION
 from hushdoc_training.randomness.integer_noise import Integers
 
 _BYTES = 8  # of a number
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClearTerms:
-    """What a roster fixes for all sums of a run.
-
-    Attributes:
-        run: Its name.
-        roster: The roster's digest.
-        silent: Clients whose silence a round survives.
-        numbers: Numbers of a sum.
-        seconds: How long vectors are waited for.
-    """
-
-    run: str
-    roster: str
-    silent: int
-    numbers: int
-    seconds: float
-
-    def frame(self, place: Place, phase: str, sender: str, recipient: str, payload: bytes) -> Frame:
-        """Returns a frame that is to be sent."""
-        return Frame(
-            run=self.run,
-            roster=self.roster,
-            round=place.round,
-            attempt=place.attempt,
-            phase=phase,
-            sender=sender,
-            recipient=recipient,
-            payload=payload,
-        )
 
 
 class ClearClient:
@@ -67,7 +35,7 @@ class ClearClient:
         members: Its clients.
     """
 
-    def __init__(self, terms: ClearTerms, name: str) -> None:
+    def __init__(self, terms: Terms, name: str) -> None:
         """Takes part under a name of the roster; no round is open yet."""
         self._terms, self._name = terms, name
         self._last_round = -1
@@ -100,6 +68,9 @@ class ClearClient:
         payload = np.ascontiguousarray(values, dtype="<i8").tobytes()
         return [self._terms.frame(place, VECTOR, self._name, COORDINATOR, payload)]
 
+    def tick(self, now: float) -> None:
+        """Does nothing: no round has secrets here."""
+
     def close(self) -> None:
         """Ends the round that is open."""
         self.place = None
@@ -115,7 +86,7 @@ class ClearCoordinator:
         deadline: When a round goes on without those who have not answered; None between rounds.
     """
 
-    def __init__(self, terms: ClearTerms) -> None:
+    def __init__(self, terms: Terms) -> None:
         """Begins without a round."""
         self._terms = terms
         self._place: Place | None = None

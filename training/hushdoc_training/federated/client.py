@@ -106,7 +106,7 @@ class Client:
         checks: ClaimDetails | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Checks the roster against the key and the owner's limits.
+        """Checks the roster against the key and the owner's limits, then reserves all rounds.
 
         Args:
             roster: As it was approved.
@@ -123,13 +123,15 @@ class Client:
 
         Raises:
             InputError: NOT_IN_ROSTER, where the key is no client's.
-            PrivacyError: BEYOND_LIMITS.
+            PrivacyError: BEYOND_LIMITS, or as of `Account.reserve`.
+            OutputWriteError: The disk is full.
         """
         self.name = roster.party_of(key).name
         self._number = roster.number_of(self.name)
         self._roster, self._key = roster, key
         self._plan = FederatedPlan.from_dict(roster.plan)
         (limits or Limits()).require(self._plan)
+        account.reserve()
         self._account, self._update, self._summing = account, update, summing
         self._meter, self._own_receipt, self._stream = meter, receipt, SecretStream()
         self._checks = checks
@@ -171,6 +173,10 @@ class Client:
             code = error.code if isinstance(error, PrivacyError) else "CLIENT_FAILED"
             refusal = strict_json.dumps({"code": code})
             return [self._said(frames.REFUSE, frame.round, refusal)]
+
+    def tick(self, now: float) -> None:
+        """Forgets a round that nobody has gone on with for a long time."""
+        self._summing.tick(now)
 
     def _answered(self, frame: Frame, now: float) -> list[bytes]:
         if frame.phase == frames.CLOSE:

@@ -30,3 +30,5 @@ class InProcess:
                 yield name, answer
         if not answered:  # nobody has anything left to say
             self._skipped += max(0.0, deadline - self.now()) + 1e-3
+            for waiting in self._clients.values():
+                waiting.tick(self.now())

@@ -65,39 +65,61 @@ class Aborted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumTerms:
-    """What a roster fixes for all sums of a run.
+class Terms:
+    """What a roster fixes for all sums of a run, those in the clear too.
 
     Attributes:
         run: Its name.
         roster: The roster's digest.
+        silent: Clients whose silence a round survives.
+        numbers: Numbers of a sum.
+        seconds: How long a phase is waited for.
+    """
+
+    run: str
+    roster: str
+    silent: int
+    numbers: int
+    seconds: float
+
+    def frame(self, place: Place, phase: str, sender: str, recipient: str, payload: bytes) -> Frame:
+        """Returns a frame that is to be sent."""
+        return Frame(
+            run=self.run,
+            roster=self.roster,
+            round=place.round,
+            attempt=place.attempt,
+            phase=phase,
+            sender=sender,
+            recipient=recipient,
+            payload=payload,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumTerms(Terms):
+    """What a roster fixes for all secure sums of a run; `silent` is 0 in the mode `all-or-nothing`.
+
+    Attributes:
         keys: Public keys of all parties by name.
         coordinator: Which of them adds up.
         mode: One of MODES.
         clients_per_round: Clients of a round, 2 to MAX_CLIENTS.
-        silent: Clients whose silence a round survives; 0 in the mode `all-or-nothing`.
         colluding: Clients that may tell the coordinator all they know.
         rounds: Rounds there may be, failed ones included.
-        numbers: Numbers of a sum.
         ring_bits: Bits of a number, 32 or 64.
-        seconds: How long a phase is waited for.
 
     Raises:
         ValueError: A sum of these terms can't be secure, or there is no such mode or ring.
     """
 
-    run: str
-    roster: str
     keys: Mapping[str, Ed25519PublicKey]
     coordinator: str = "coordinator"
     mode: str
     clients_per_round: int
-    silent: int
     colluding: int
     rounds: int
-    numbers: int
     ring_bits: int
-    seconds: float
 
     def __post_init__(self) -> None:
         """Refuses what can't be secure."""
@@ -135,19 +157,6 @@ class SumTerms:
     def max_payload(self) -> int:
         """Bytes that no payload of a sum exceeds: a vector's, or those of a bundle of frames."""
         return max(self.vector_bytes, 2048 * MAX_CLIENTS)
-
-    def frame(self, place: Place, phase: str, sender: str, recipient: str, payload: bytes) -> Frame:
-        """Returns a frame that is to be sent."""
-        return Frame(
-            run=self.run,
-            roster=self.roster,
-            round=place.round,
-            attempt=place.attempt,
-            phase=phase,
-            sender=sender,
-            recipient=recipient,
-            payload=payload,
-        )
 
     def signed_by_clients(
         self, signed: Sequence[bytes], place: Place, phase: str

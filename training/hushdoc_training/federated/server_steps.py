@@ -1,8 +1,8 @@
 """Server steps: what a coordinator makes of a round's sum, which has its noise already.
 
-A sum is divided by a public constant, never by who was drawn or took part. A round without clients
-is stepped by as well, with noise of the server's own: that nobody took part must not be told by
-weights that stay (Privacy-aware DocVQA, section 6.2.2).
+A sum is divided by a public constant, never by who was drawn or took part. No round is without
+clients: where none of their units is drawn they send noise all the same, so that weights never tell
+by staying that nobody took part (Privacy-aware DocVQA, section 6.2.2, lets the server draw it).
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from torch import nn
 from hushdoc.errors import CheckpointError
 from hushdoc_training.privacy.stepping import Stepping
 from hushdoc_training.privacy.trained_tensors import Weights
-from hushdoc_training.randomness.integer_noise import Integers, integer_noise
-from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.randomness.integer_noise import Integers
 
 State = Mapping[str, npt.NDArray[np.float32]]
 """What a coordinator keeps between rounds besides weights: arrays by name, for safetensors."""
@@ -149,20 +148,6 @@ class WeightedMean:
     def restore(self, state: State) -> None:
         """Goes on from a state; a CheckpointError where it is another step's."""
         _require_none(state)
-
-
-def noise_of_nobody(numbers: int, *, width: float) -> Integers:
-    """Returns the sum of a round without clients: noise alone, from the server.
-
-    For whoever draws each client on its own coin, as Privacy-aware DocVQA does; the ways to take
-    part of a `FederatedPlan` have clients in every round, which add noise also where none of their
-    units is drawn.
-
-    Args:
-        numbers: How many an update has.
-        width: Standard deviation of a sum's noise with the fewest honest clients, in steps.
-    """
-    return integer_noise(SecretStream(), (numbers,), width)
 
 
 def _require_none(state: State) -> None:

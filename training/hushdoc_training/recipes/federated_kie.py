@@ -24,12 +24,12 @@ from hushdoc_training import duplicates
 from hushdoc_training.federated import claims as federated_claims
 from hushdoc_training.federated.account import Account, Budget
 from hushdoc_training.federated.claims import Executed
-from hushdoc_training.federated.clear_sum import ClearClient, ClearCoordinator, ClearTerms
+from hushdoc_training.federated.clear_sum import ClearClient, ClearCoordinator
 from hushdoc_training.federated.client import Client, Limits
 from hushdoc_training.federated.coordinator import Coordinator
 from hushdoc_training.federated.plan import FEDAVG, IN_THE_CLEAR, FederatedPlan
 from hushdoc_training.federated.roster import Party, Roster
-from hushdoc_training.federated.secure_sum import SumTerms
+from hushdoc_training.federated.secure_sum import SumTerms, Terms
 from hushdoc_training.federated.sum_client import SumClient
 from hushdoc_training.federated.sum_coordinator import SumCoordinator
 from hushdoc_training.federated.testimony import OWN
@@ -197,12 +197,7 @@ def client_of(
         def own_receipt() -> Receipt:
             return own.receipt
 
-    if account.taken:
-        if isinstance(update, FedAvgDp):
-            update.resume(account.taken, account.receipt)
-        elif not isinstance(update, FedAvg):
-            update.resume(account.taken)
-    return Client(
+    made = Client(
         roster,
         key,
         account=account,
@@ -218,12 +213,18 @@ def client_of(
         checks=None if isinstance(update, FedAvg) else update.claim_details(OWN),
         limits=limits,
     )
+    if account.taken:
+        if isinstance(update, FedAvgDp):
+            update.resume(account.taken, account.receipt)
+        elif not isinstance(update, FedAvg):
+            update.resume(account.taken)
+    return made
 
 
 def account_of(
     folder: Path, roster: Roster, documents: Sequence[LabelledDocument], ledger: Ledger | None
 ) -> Account:
-    """Returns a client's account, whose rounds are reserved in its ledger."""
+    """Returns a client's account, whose rounds `client_of` reserves in its ledger."""
     plan = FederatedPlan.from_dict(roster.plan)
     budget = None
     if ledger is not None:
@@ -352,28 +353,25 @@ def _require_fit(ledger: Ledger, plan: FederatedPlan) -> None:
         )
 
 
-def _terms(roster: Roster, seconds: float) -> SumTerms | ClearTerms:
+def _terms(roster: Roster, seconds: float) -> Terms:
     plan = FederatedPlan.from_dict(roster.plan)
+    common: dict[str, Any] = {
+        "run": roster.run,
+        "roster": roster.digest,
+        "silent": plan.silent,
+        "numbers": plan.numbers,
+        "seconds": seconds,
+    }
     if plan.mode == IN_THE_CLEAR:
-        return ClearTerms(
-            run=roster.run,
-            roster=roster.digest,
-            silent=plan.silent,
-            numbers=plan.numbers,
-            seconds=seconds,
-        )
+        return Terms(**common)
     return SumTerms(
-        run=roster.run,
-        roster=roster.digest,
+        **common,
         keys=roster.public_keys,
         mode=plan.mode,
         clients_per_round=plan.clients_per_round,
-        silent=plan.silent,
         colluding=plan.colluding,
         rounds=plan.rounds,
-        numbers=plan.numbers,
         ring_bits=plan.ring_bits,
-        seconds=seconds,
     )
 
 

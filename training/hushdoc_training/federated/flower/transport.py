@@ -167,6 +167,9 @@ class Answering(Protocol):
     def answer(self, frames: list[bytes]) -> list[bytes]:
         """Returns what to say to these frames; no frames are a question for news."""
 
+    def tick(self) -> None:
+        """Is called every few seconds, whether something came or not."""
+
 
 def serve(client: Answering, way: Way, report: Callable[[str], None]) -> None:
     """Answers the server's messages until the client is finished.
@@ -189,15 +192,19 @@ def serve(client: Answering, way: Way, report: Callable[[str], None]) -> None:
         try:
             with Courier("node", opening, python=way.python, log=way.log) as courier:
                 while not client.finished:
-                    asked = courier.receive(heard + way.wait - time.monotonic())
-                    if asked is None:
+                    client.tick()
+                    left = heard + way.wait - time.monotonic()
+                    asked = courier.receive(min(left, IDLE_SECONDS))
+                    if asked is not None:
+                        heard = time.monotonic()
+                        courier.send(client.answer(asked))
+                    elif left <= IDLE_SECONDS:
                         raise _silent(way)
-                    heard = time.monotonic()
-                    courier.send(client.answer(asked))
         except HushdocError as error:
             if error.code != "COURIER_FAILED" or time.monotonic() - heard > way.wait:
                 raise
             report(str(error))
+            client.tick()
             time.sleep(_AGAIN_SECONDS)
 
 
