@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from hushdoc.explanation.narrative import explain
     from hushdoc.policy.policy import Policy
     from hushdoc.reading.opening import open_document
+    from hushdoc.runtime.answers import Answer, Answers
     from hushdoc.runtime.classification import ClassificationModel
     from hushdoc.runtime.dataframes import to_pandas
+    from hushdoc.runtime.docvqa import DocVQAModel
     from hushdoc.runtime.embedding import EmbeddingModel
     from hushdoc.runtime.extraction import Extraction, Failure, Field
     from hushdoc.runtime.hashed.model import HashedCRFModel
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
     from hushdoc.viewing.redaction import Redaction, redact
 
 __all__ = [
+    "Answer",
+    "Answers",
     "ArtifactError",
     "Box",
     "BoxError",
@@ -67,6 +71,7 @@ __all__ = [
     "Classification",
     "ClassificationModel",
     "DeviceUnavailableError",
+    "DocVQAModel",
     "Document",
     "Embedding",
     "EmbeddingModel",
@@ -111,10 +116,13 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Answer": "runtime.answers",
+    "Answers": "runtime.answers",
     "Box": "document.page",
     "Certificate": "certificate.certificate",
     "Classification": "runtime.label_scores",
     "ClassificationModel": "runtime.classification",
+    "DocVQAModel": "runtime.docvqa",
     "Document": "document.document",
     "Embedding": "runtime.vectors",
     "EmbeddingModel": "runtime.embedding",

@@ -28,6 +28,7 @@ from hushdoc.labels import LabelSet
 from hushdoc.policy.policy import Policy
 from hushdoc.runtime.encoding import Preprocessing
 from hushdoc.runtime.images import ImagePreprocessing
+from hushdoc.runtime.questions import Asking
 from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc_export import sealing
@@ -62,6 +63,13 @@ def image_preprocessing(**change: Any) -> Preprocessing:
         height=32, width=32, resample="bilinear", mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)
     )
     return preprocessing(image=image, **change)
+
+
+def asking(**change: Any) -> Asking:
+    """Returns the settings of a pointer for questions of up to 32 tokens."""
+    sizes = {"max_tokens": 70, "overlap": 8, "max_question": 32, "max_answer": 12}
+    ids = {"cls_id": 2, "sep_id": 3, "pad_id": 0}
+    return Asking(**{"kind": "pointer", **sizes, **ids, **change})
 
 
 def claim() -> Claim:
@@ -138,6 +146,11 @@ def sealed_embedding() -> Path:
     return _once("embedding", lambda models, out: models.export_encoder(out))
 
 
+def sealed_pointer() -> Path:
+    """Returns a model that answers questions, exported once for all tests."""
+    return _once("pointer", lambda models, out: models.export_pointer(out))
+
+
 @functools.cache
 def sealed_table(task: str) -> Path:
     """Returns a table for clauses ("kie") or classes ("classification"), sealed once."""
@@ -165,6 +178,7 @@ ARTIFACTS = {
     "images": ("ClassificationModel", lambda: sealed_classifier("image")),
     "table of classes": ("ClassificationModel", lambda: sealed_table("classification")),
     "vectors": ("EmbeddingModel", sealed_embedding),
+    "answers": ("DocVQAModel", sealed_pointer),
 }
 """What is sealed for each task: the class that runs it, and its folder, exported once."""
 

@@ -27,13 +27,14 @@ from hushdoc.labels import LabelSet, spans_from_tags
 from hushdoc.runtime.decoding import viterbi
 from hushdoc.runtime.encoding import Encoder, Preprocessing
 from hushdoc.runtime.images import ImagePreprocessing
-from hushdoc_export import kie, probes
+from hushdoc_export import docvqa, kie, probes
 from hushdoc_export.classification import export_image_classifier, export_text_classifier
 from hushdoc_export.embedding import export_embedding
 from hushdoc_export.release import Release
 from hushdoc_training import checkpoint
 from hushdoc_training.models import fitting, layout
 from hushdoc_training.models.layout import TokenClassifier
+from hushdoc_training.models.pointer import Pointer, pointer_on
 
 _SIZES = {
     "hidden_size": 48,
@@ -237,6 +238,23 @@ def export_encoder(out: Path, **settings: Any) -> Path:
         pooling="mean",
         tokenizer_json=tokenizer_json(),
         preprocessing=preprocessing(**settings),
+        claim=claim(),
+    )
+
+
+def pointer(**change: Any) -> Pointer:
+    """Returns a random model that points at answers."""
+    return pointer_on(model("layoutlm", **change)).eval()
+
+
+def export_pointer(out: Path, **settings: Any) -> Path:
+    """Exports a random model that answers questions; `settings` are its `Asking`'s."""
+    return docvqa.export_pointer(
+        pointer(),
+        out,
+        release(),
+        asking=tiny.asking(**settings),
+        tokenizer_json=tokenizer_json(),
         claim=claim(),
     )
 

@@ -127,6 +127,8 @@ def _run_model(artifact: Path, policy: Policy) -> str:
         model.extract(_page())
     elif isinstance(model, hushdoc.ClassificationModel):
         model.classify(_page())
+    elif isinstance(model, hushdoc.DocVQAModel):
+        model.ask(_page(), "What is the total?")
     else:
         model.embed(_page())
     return f"a document through {type(model).__name__}"

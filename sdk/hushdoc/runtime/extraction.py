@@ -104,25 +104,25 @@ class Field:
         Raises:
             InputError: A key is missing or of the wrong type.
         """
-        with _parsing("a field", "Field"):
+        with parsing("a field", "Field"):
             start, stop = data.get("start"), data.get("stop")
             return cls(
                 label=str(data["label"]),
                 text=str(data["text"]),
                 score=float(data["score"]),
-                box=None if data["box"] is None else _box_from(data["box"]),
+                box=None if data["box"] is None else box_from(data["box"]),
                 page=int(data["page"]),
                 word_ids=tuple(int(value) for value in data["word_ids"]),
                 normalized=None
                 if data["normalized"] is None
-                else _integers_from(data["normalized"]),
+                else integers_from(data["normalized"]),
                 start=None if start is None else int(start),
                 stop=None if stop is None else int(stop),
             )
 
 
 @contextmanager
-def _parsing(what: str, class_name: str) -> Iterator[None]:
+def parsing(what: str, class_name: str) -> Iterator[None]:
     """Turns what goes wrong with a malformed structure into one InputError."""
     try:
         yield
@@ -137,12 +137,14 @@ def _parsing(what: str, class_name: str) -> Iterator[None]:
         ) from error
 
 
-def _box_from(values: Iterable[Any]) -> Box:
+def box_from(values: Iterable[Any]) -> Box:
+    """Returns the box of four numbers in JSON."""
     x0, y0, x1, y1 = (float(value) for value in values)
     return Box(x0=x0, y0=y0, x1=x1, y1=y1)
 
 
-def _integers_from(values: Iterable[Any]) -> tuple[int, int, int, int]:
+def integers_from(values: Iterable[Any]) -> tuple[int, int, int, int]:
+    """Returns four integers in JSON."""
     left, top, right, bottom = (int(value) for value in values)
     return left, top, right, bottom
 
@@ -167,7 +169,7 @@ class Timings:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Timings:
         """Returns the timings that `to_dict` wrote."""
-        with _parsing("an answer's timings", "Timings"):
+        with parsing("an answer's timings", "Timings"):
             return cls(**{item.name: float(data[item.name]) for item in fields(cls)})
 
 
@@ -282,7 +284,7 @@ class Extraction(Answer):
             UnsupportedFormatError: Another version of hushdoc wrote it.
             InputError: A key is missing or of the wrong type.
         """
-        with _parsing("an extraction", "Extraction"):
+        with parsing("an extraction", "Extraction"):
             version = data["schema_version"]
             if type(version) is not int or version != SCHEMA_VERSION:
                 raise UnsupportedFormatError(

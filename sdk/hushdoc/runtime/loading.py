@@ -6,16 +6,18 @@ from pathlib import Path
 
 from hushdoc.policy.policy import Policy
 from hushdoc.runtime.classification import ClassificationModel
+from hushdoc.runtime.docvqa import DocVQAModel
 from hushdoc.runtime.embedding import EmbeddingModel
 from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.model import opened, require_class
 from hushdoc.runtime.session import Runtime
 
-Model = KIEModel | HashedCRFModel | ClassificationModel | EmbeddingModel
+Model = KIEModel | HashedCRFModel | ClassificationModel | EmbeddingModel | DocVQAModel
 
 CLASSES: dict[str, type[Model]] = {
-    cls.__name__: cls for cls in (KIEModel, HashedCRFModel, ClassificationModel, EmbeddingModel)
+    cls.__name__: cls
+    for cls in (KIEModel, HashedCRFModel, ClassificationModel, EmbeddingModel, DocVQAModel)
 }
 
 

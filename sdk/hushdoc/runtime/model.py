@@ -38,6 +38,7 @@ CLASS_NAMES = {
     ("classification", "onnx"): "ClassificationModel",
     ("classification", "safetensors"): "ClassificationModel",
     ("embedding", "onnx"): "EmbeddingModel",
+    ("docvqa", "onnx"): "DocVQAModel",
 }
 """The class in `hushdoc` that runs each task and file format."""
 
@@ -46,6 +47,7 @@ SUBCOMMANDS = {
     "HashedCRFModel": "extract",
     "ClassificationModel": "classify",
     "EmbeddingModel": "embed",
+    "DocVQAModel": "ask",
 }
 """The subcommand that asks each class of model."""
 

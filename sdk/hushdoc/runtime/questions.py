@@ -55,7 +55,8 @@ class Asking:
         eos_id: Token id that ends a row and an answer of "vt5".
         pad_id: Token id that fills a batch, and with which a decoder begins.
         scores: How scores are calibrated, and their threshold; None for raw scores.
-        image: How a page's image becomes an input beside the words; None where none is read.
+        image: How a page's image becomes an input beside the words of "vt5"; None where none is
+            read.
     """
 
     kind: str
@@ -92,6 +93,8 @@ class Asking:
                 f'prompt is {self.prompt!r}; expected a text with one "{PLACE}" for VT5, and none '
                 "for a pointer."
             )
+        if points and self.image is not None:
+            raise ValueError("image is given; a pointer reads words and boxes alone.")
         if self.box_level == "none" or self.box_scale not in (1, BOX_SCALE):
             raise ValueError(
                 f"box_level is {self.box_level!r} and box_scale {self.box_scale}; expected boxes "

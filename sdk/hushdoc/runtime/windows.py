@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,17 @@ import numpy.typing as npt
 from hushdoc.runtime.encoding import EncodedPage
 
 FloatArray = npt.NDArray[np.float32]
+
+
+class Part(Protocol):
+    """What is read at once, of so many tokens beside special ones."""
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens it holds."""
+
+
+AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,15 +50,16 @@ def cover(pages: Sequence[EncodedPage], *, capacity: int, overlap: int) -> list[
 
 
 def batches(
-    parts: Iterable[Window], *, max_tokens: int, patches: int = 0
-) -> Iterator[list[Window]]:
+    parts: Iterable[AnyPart], *, max_tokens: int, patches: int = 0
+) -> Iterator[list[AnyPart]]:
     """Yields windows of similar length together, so that little of a batch is padding.
 
-    A batch never holds more than `max_tokens`, padding and the image's `patches` that are read with
-    each window included, unless one window alone does; and never one of less than half its longest.
+    Windows of one length keep their order. A batch never holds more than `max_tokens`, padding and
+    the image's `patches` that are read with each window included, unless one window alone does; and
+    never one of less than half its longest.
     """
-    batch: list[Window] = []
-    for part in sorted(parts, key=lambda part: (-part.num_tokens, part.page, part.start)):
+    batch: list[AnyPart] = []
+    for part in sorted(parts, key=lambda part: -part.num_tokens):
         if batch:
             longest = batch[0].num_tokens + 2
             full = (len(batch) + 1) * (longest + patches) > max_tokens

@@ -13,6 +13,7 @@ from hushdoc_tiny import ARTIFACTS, artifact_of
 
 import hushdoc
 from hushdoc.__main__ import main
+from hushdoc.certificate.certificate import TASKS
 from hushdoc.document.document import Document
 from hushdoc.errors import ArtifactError, DeviceUnavailableError, TaskMismatchError
 from hushdoc.runtime.model import CLASS_NAMES, SUBCOMMANDS, read_names
@@ -25,7 +26,7 @@ def test_every_artifact_is_loaded_by_hushdoc_load_and_by_its_class(name: str) ->
     for load in (hushdoc.load, getattr(hushdoc, CLASSES[name]).load):
         model = load(artifact_of(name), policy=tiny.policy())
         assert type(model).__name__ == CLASSES[name]
-        assert model.certificate.model.task in ("kie", "classification", "embedding")
+        assert model.certificate.model.task in TASKS
 
 
 @pytest.mark.parametrize("class_name", SUBCOMMANDS)
@@ -49,6 +50,7 @@ def test_other_classes_name_the_one_that_fits(name: str, class_name: str) -> Non
         ("extract", "table of classes"),
         ("extract", "classes"),
         ("embed", "fields"),
+        ("embed", "answers"),
         ("redact", "table of classes"),
     ],
 )
@@ -67,17 +69,23 @@ def test_subcommands_name_the_one_that_fits(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name", ["fields", "layouts", "images"])
+@pytest.mark.parametrize("name", ["fields", "layouts", "images", "answers"])
 def test_plain_texts_are_not_for_models_of_pages(name: str) -> None:
     model: Any = hushdoc.load(artifact_of(name), policy=tiny.policy())
-    ask = model.extract if name == "fields" else model.classify
+    ask = {
+        "fields": lambda document: model.extract(document),
+        "answers": lambda document: model.ask(document, "What is the total?"),
+    }.get(name, lambda document: model.classify(document))
     with pytest.raises(TaskMismatchError, match="is a plain text, and this model reads") as raised:
         ask(Document.from_text("Total 12.50"))
     assert raised.value.code == "TASK_MISMATCH"
     assert "hushdoc.HashedCRFModel" in str(raised.value)
 
 
-def test_a_task_of_a_later_version_is_refused(tmp_path: Path) -> None:
+def test_a_task_of_a_later_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(CLASS_NAMES, ("docvqa", "onnx"))
     folder = tiny.resealed(tmp_path / "artifact", task="docvqa")
     for load in (hushdoc.load, hushdoc.KIEModel.load):
         with pytest.raises(TaskMismatchError, match="'docvqa'.* Install the version"):

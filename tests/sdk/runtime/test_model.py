@@ -32,11 +32,19 @@ ASK: Mapping[str, Callable[[Any, Any], Any]] = {
     "images": lambda model, asked: model.classify(asked),
     "table of classes": lambda model, asked: model.classify(asked),
     "vectors": lambda model, asked: model.embed(asked),
+    "answers": lambda model, asked: model.ask(asked, "Total?"),
 }
 """What asks one model of each task."""
 
 MANY = {"KIEModel": "extract_many", "HashedCRFModel": "extract_many"}
 MANY |= {"ClassificationModel": "classify_many", "EmbeddingModel": "embed_many"}
+MANY |= {"DocVQAModel": "ask_many"}
+
+
+def ask_many(model: Any, items: list[Any]) -> Any:
+    """Returns the stream of answers of a model of any task."""
+    more = ("Total?",) if isinstance(model, hushdoc.DocVQAModel) else ()
+    return getattr(model, MANY[type(model).__name__])(items, *more)
 
 
 def loaded(name: str) -> Any:
@@ -64,13 +72,13 @@ def test_a_model_takes_paths_and_functions_and_is_asked_no_more_once_closed(
             assert ask(model, partial(hushdoc.open_document, path, ocr="none")) == answer
         if name != "vectors":  # where a string is a text
             assert ask(model, str(path)) == answer
-        stream = getattr(model, MANY[type(model).__name__])([path, path])
+        stream = ask_many(model, [path, path])
         assert next(stream) == answer
     assert next(stream) == answer  # it had begun
     model.close()
     for asked in (
         lambda: ask(model, path),
-        lambda: getattr(model, MANY[type(model).__name__])([path]),
+        lambda: ask_many(model, [path]),
         model.__enter__,
     ):
         with pytest.raises(ModelClosedError, match="was closed and can't be asked") as raised:

@@ -1,0 +1,262 @@
+"""Questions about documents: a document and a question in, an answer with its place out.
+
+A model is built only from an artifact that passed every check, and holds no state between
+calls: many threads may share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Literal, Self
+
+from hushdoc import arguments
+from hushdoc.artifact.artifact import Artifact
+from hushdoc.certificate.certificate import Certificate
+from hushdoc.document.document import Document
+from hushdoc.document.page import Page
+from hushdoc.runtime import pointing, windows
+from hushdoc.runtime.answers import Answer, Answers, Candidate, Reading
+from hushdoc.runtime.asynchronous import in_thread
+from hushdoc.runtime.encoding import IntArray, in_order, laid_out
+from hushdoc.runtime.extraction import Failure, StageClock
+from hushdoc.runtime.graph_batches import open_graph, output_width
+from hushdoc.runtime.model import Model, require_class, require_pages
+from hushdoc.runtime.pointing import Pointer
+from hushdoc.runtime.questions import Asking, QuestionEncoder, QuestionRow
+from hushdoc.runtime.scoring import Scoring
+from hushdoc.runtime.session import Runtime
+from hushdoc.runtime.streaming import Item, answers, document_of, opener
+
+TASK = "docvqa"
+
+SPARE = 4
+"""Candidates of a window for each that is wanted, as equal texts count once."""
+
+
+class DocVQAModel(Model):
+    """A verified model that answers questions about documents.
+
+    Attributes:
+        certificate: What its signer certifies about its privacy.
+        asking: How questions and words become its inputs.
+    """
+
+    def __init__(
+        self, *, certificate: Certificate, encoder: QuestionEncoder, reader: Pointer, device: str
+    ) -> None:
+        """Keeps the checked parts; use `load`."""
+        self.certificate = certificate
+        self.asking = encoder.asking
+        self.device = device
+        self._encoder = encoder
+        self._reader = reader
+
+    @classmethod
+    def from_artifact(
+        cls, artifact: Artifact, *, device: str = "cpu", runtime: Runtime | None = None
+    ) -> Self:
+        """Returns the model of an artifact that was opened, and thereby checked, already."""
+        require_class(artifact.certificate.model, "DocVQAModel")
+        asking = Asking.from_dict(artifact.manifest["preprocessing"])
+        encoder = QuestionEncoder(artifact.read("tokenizer.json"), asking)
+        session = open_graph(artifact, pointing.INPUTS, device=device, runtime=runtime)
+        output_width(session, ("batch", "sequence"), width=2, what="a pointer")
+        certificate, reader = artifact.certificate, Pointer(encoder, session)
+        return cls(certificate=certificate, encoder=encoder, reader=reader, device=device)
+
+    @property
+    def scoring(self) -> Scoring | None:
+        """How scores are calibrated, and their threshold; None for raw scores."""
+        return self.asking.scores
+
+    def _extent(self) -> str:
+        return f"answers of up to {self.asking.max_answer} tokens"
+
+    def ask(self, document: Item, question: str, *, top_k: int = 1) -> Answers:
+        """Returns the answer to a question; pages longer than a window are read in several.
+
+        Args:
+            document: A document, the path of a file that `hushdoc.open_document` reads, or a
+                function that returns a document, such as `partial(open_document, content)`.
+            question: In the language of the documents that the model was trained on.
+            top_k: How many candidates are returned, best first.
+
+        Raises:
+            EmptyDocumentError: The document has no page or no word.
+            BoxError: A box is NaN, swapped or off its page.
+            InputError: It is no document, a page has no area, a word can't be used, or the question
+                is no text, blank, or holds control characters. A path raises what
+                `hushdoc.open_document` does.
+            TaskMismatchError: The document is a plain text, and the model reads pages.
+            LimitExceededError: The question has more tokens than the model reads, or the runtime's
+                memory limit is too small for one window.
+            ModelClosedError: The model was closed.
+        """
+        return self.ask_all(document, [question], top_k=top_k)[0]
+
+    def ask_all(
+        self, document: Item, questions: Iterable[str], *, top_k: int = 1
+    ) -> tuple[Answers, ...]:
+        """Returns the answer to each question, in their order; each page is encoded once.
+
+        Args:
+            document: As for `ask`.
+            questions: Several questions about the same document.
+            top_k: As for `ask`.
+
+        Raises:
+            HushdocError: As `ask` raises it; a question is refused before the document is opened.
+        """
+        arguments.integer(top_k, what="top_k")
+        used = self._in_use()
+        asked = list(arguments.each(questions, what="The questions", of="texts"))
+        tokens = [used._encoder.question(question) for question in asked]
+        return used._ask(document_of(document), list(zip(asked, tokens, strict=True)), top_k)
+
+    def _ask(
+        self, document: Document, asked: Sequence[tuple[str, IntArray]], top_k: int
+    ) -> tuple[Answers, ...]:
+        """Returns the answers to questions, each with its tokens."""
+        require_pages(document, reads="words and their boxes")
+        document.check()
+        clock = StageClock()
+        settings = self.asking.of_pages
+        document, notes = laid_out(document, settings)
+        document, numbers = in_order(document, settings)
+        pages = [self._encoder.page(page) for page in document.pages]
+        rows = [
+            {
+                QuestionRow(
+                    question=tokens, page=pages[part.page], start=part.start, stop=part.stop
+                ): part.page
+                for part in self._encoder.windows(pages, tokens)
+            }
+            for _, tokens in asked
+        ]
+        clock.count("encoding")
+        readings = self._reader.read([row for some in rows for row in some], count=SPARE * top_k)
+        clock.count("model")
+        found = [
+            self._judged(
+                document, numbers, [(number, readings[row]) for row, number in some.items()]
+            )
+            for some in rows
+        ]
+        lost = windows.losses(pages, capacity=settings.capacity, numbers=numbers)
+        warnings = (*lost, *notes)
+        timings, scoring = clock.timings(), self.scoring
+        return tuple(
+            Answers(
+                document_id=document.id,
+                question=question,
+                best=best,
+                candidates=candidates[:top_k],
+                coverage=windows.coverage(pages),
+                warnings=warnings,
+                timings=timings,
+                source=document.source,
+                calibrated_on=None if scoring is None else scoring.fitted_on,
+            )
+            for (question, _), (best, candidates) in zip(asked, found, strict=True)
+        )
+
+    def _judged(
+        self,
+        document: Document,
+        numbers: Sequence[Sequence[int]],
+        readings: Sequence[tuple[int, Reading]],
+    ) -> tuple[Answer, tuple[Answer, ...]]:
+        """Returns the answer of all windows of a question, and its candidates, best first.
+
+        Of equal texts the larger score counts. There is no answer where none is likelier in every
+        window than the best, or where the best does not reach the threshold.
+        """
+        null = min((reading.null_score for _, reading in readings), default=1.0)
+        found: dict[str, Answer] = {}
+        for number, reading in readings:
+            for candidate in reading.candidates:
+                item = _placed(candidate, document.pages[number], number, numbers[number], null)
+                text = str(item.text)
+                if text not in found or found[text].score < item.score:
+                    found[text] = item
+        ordered = sorted(found.values(), key=lambda item: -item.score)
+        if not ordered:
+            return Answer(text=None, score=0.0, null_score=null), ()
+        likelier, scoring = ordered[0].score >= null, self.scoring
+        if scoring is not None:
+            ordered = [replace(item, score=scoring.calibrate(item.score)) for item in ordered]
+        best = ordered[0]
+        if not likelier or (scoring is not None and not scoring.accepts(best.score)):
+            best = Answer(text=None, score=best.score, null_score=null)
+        return best, tuple(ordered)
+
+    async def aask(self, document: Item, question: str, *, top_k: int = 1) -> Answers:
+        """Returns what `ask` does, while the event loop goes on, as `KIEModel.aextract` does.
+
+        Args:
+            document: As for `ask`.
+            question: As for `ask`.
+            top_k: As for `ask`.
+
+        Raises:
+            HushdocError: As `ask` raises it.
+        """
+        return await in_thread(partial(self._in_use().ask, document, question, top_k=top_k))
+
+    def ask_many(
+        self,
+        documents: Iterable[Item],
+        question: str,
+        *,
+        top_k: int = 1,
+        workers: int = 1,
+        on_error: Literal["raise", "collect"] = "raise",
+        progress: bool = False,
+        reader: str = "here",
+    ) -> Iterator[Answers | Failure]:
+        """Yields the answer of each document, in their order, as soon as it is known.
+
+        Args:
+            documents: Documents, paths of files, or functions that return a document; taken a few
+                at a time, so a generator streams.
+            question: Asked of each; one that can't be read raises before any document is taken.
+            top_k: As for `ask`.
+            workers: How many documents are read at once, each by a thread of its own.
+            on_error: "raise" stops at the first document that can't be read; "collect" yields a
+                Failure in its place and goes on.
+            progress: Whether to report progress on standard error.
+            reader: Where files given by their paths are read: "here", or in a "process" of their
+                own, one for each worker, within the time and memory of `ReadingLimits`.
+        """
+        arguments.integer(top_k, what="top_k")
+        used = self._in_use()
+        used._encoder.question(question)
+        return answers(
+            documents,
+            partial(used.ask, question=question, top_k=top_k),
+            workers=workers,
+            on_error=on_error,
+            progress=progress,
+            opened=opener(reader),
+        )
+
+
+def _placed(
+    candidate: Candidate, page: Page, number: int, ids: Sequence[int], null_score: float
+) -> Answer:
+    """Returns a candidate of a page with its words and boxes; `ids` are the caller's numbers."""
+    words = [page.words[index] for index in candidate.words]
+    return Answer(
+        text=" ".join(word.text for word in words),
+        score=candidate.score,
+        page=number,
+        word_ids=tuple(ids[index] for index in candidate.words),
+        boxes=tuple(word.box for word in words),
+        normalized=tuple(
+            word.box.normalized(width=page.width, height=page.height) for word in words
+        ),
+        null_score=null_score,
+        evidence="words",
+    )

@@ -1,0 +1,75 @@
+"""Answers as runs of words on a page: from scores of both ends to spans, by a pointer's graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from hushdoc.runtime import windows
+from hushdoc.runtime.answers import Candidate, Reading
+from hushdoc.runtime.decoding import softmax
+from hushdoc.runtime.graph_batches import MAX_BATCH_TOKENS, in_halves
+from hushdoc.runtime.questions import QuestionEncoder, QuestionRow
+from hushdoc.runtime.session import Array, Session
+
+INPUTS = ("input_ids", "bbox", "attention_mask", "token_type_ids")
+
+
+class Pointer:
+    """A graph that gives each token of a row the scores of an answer's first and last token."""
+
+    def __init__(self, encoder: QuestionEncoder, session: Session) -> None:
+        """Keeps a loaded graph of `INPUTS` with one output [batch, sequence, 2]."""
+        self._encoder = encoder
+        self._session = session
+
+    def read(self, rows: Sequence[QuestionRow], *, count: int) -> dict[QuestionRow, Reading]:
+        """Returns what each row's window answers, with up to so many candidates."""
+        session = self._session
+
+        def inputs(batch: Sequence[QuestionRow]) -> Mapping[str, Array]:
+            return self._encoder.batch(batch)
+
+        readings: dict[QuestionRow, Reading] = {}
+        most = 0 if session.scaled_by_run else MAX_BATCH_TOKENS[session.device]
+        for some in windows.batches(rows, max_tokens=most):
+            for batch, scores in in_halves(session, some, inputs):
+                for number, row in enumerate(batch):
+                    readings[row] = self._reading(scores[number], row, count)
+        return readings
+
+    def _reading(self, scores: Array, row: QuestionRow, count: int) -> Reading:
+        asking = self._encoder.asking
+        first = self._encoder.first_token(row)
+        temperature = 1.0 if asking.scores is None else asking.scores.temperature
+        choices = [0, *range(first, first + row.stop - row.start)]
+        return spans(scores[choices] / temperature, row, max_answer=asking.max_answer, count=count)
+
+
+def spans(scores: Array, row: QuestionRow, *, max_answer: int, count: int) -> Reading:
+    """Returns a window's best runs of whole words, of up to `max_answer` tokens.
+
+    `scores` are logits of shape [1 + tokens of the window, 2], for an answer's first token and its
+    last; the first row stands for no answer. The score of a run is the product of both
+    probabilities (Devlin et al. 2019, section 4.2).
+    """
+    starts, ends = softmax(scores.T)
+    first = np.flatnonzero(row.page.first[row.start : row.stop])
+    last = np.append(first[1:], row.stop - row.start) - 1
+    table = np.outer(starts[1 + first], ends[1 + last])
+    length = last[None, :] - first[:, None] + 1
+    table[(length < 1) | (length > max_answer)] = -1.0
+    order = np.argsort(-table, axis=None, kind="stable")[:count]
+    words = row.page.words[row.start + first]
+    return Reading(
+        candidates=tuple(
+            Candidate(
+                score=float(table.flat[place]),
+                words=range(int(words[place // len(last)]), int(words[place % len(last)]) + 1),
+            )
+            for place in order
+            if table.flat[place] >= 0
+        ),
+        null_score=float(starts[0] * ends[0]),
+    )

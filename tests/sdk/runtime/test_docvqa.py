@@ -1,0 +1,222 @@
+"""Documents and questions in, answers out: a real artifact of a tiny pointer, loaded and run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import hushdoc_tiny as tiny
+import numpy as np
+import pytest
+from hushdoc_documents import document, page
+
+import hushdoc
+from hushdoc.document.document import Document
+from hushdoc.errors import (
+    ArtifactError,
+    EmptyDocumentError,
+    HushdocError,
+    InputError,
+    LimitExceededError,
+    UnsupportedFormatError,
+    WordError,
+)
+from hushdoc.runtime.answers import Answer, Answers
+from hushdoc.runtime.docvqa import DocVQAModel
+from hushdoc.runtime.questions import QuestionEncoder, QuestionRow
+from hushdoc.runtime.scoring import Scoring
+from hushdoc.runtime.session import Runtime
+
+QUESTION = "What is the total?"
+
+
+@pytest.fixture(scope="module")
+def model() -> DocVQAModel:
+    return DocVQAModel.load(tiny.sealed_pointer(), policy=tiny.policy(), runtime=Runtime(threads=1))
+
+
+def judged_by(model: DocVQAModel, scoring: Scoring) -> DocVQAModel:
+    """Returns a model that calibrates its scores; its reader has another temperature of 1."""
+    other = object.__new__(DocVQAModel)
+    vars(other).update({**vars(model), "asking": replace(model.asking, scores=scoring)})
+    return other
+
+
+def test_an_exported_pointer_answers_like_its_checkpoint(model: DocVQAModel) -> None:
+    tiny_models = pytest.importorskip("hushdoc_tiny_models")
+    import torch
+
+    assert hushdoc.verify(tiny.sealed_pointer(), tiny.policy()).passed
+    asked = page(9)
+    encoder = QuestionEncoder(tiny.tokenizer_json(), tiny.asking())
+    encoded, question = encoder.page(asked), encoder.question(QUESTION)
+    row = QuestionRow(question=question, page=encoded, start=0, stop=len(encoded.ids))
+    inputs = {name: torch.from_numpy(value) for name, value in encoder.batch([row]).items()}
+    with torch.no_grad():
+        logits = tiny_models.pointer()(**inputs)[0].double().numpy()
+    first = encoder.first_token(row)
+    allowed = [0, *range(first, first + len(encoded.ids))]
+    powers = np.exp(logits[allowed])
+    start, end = (powers / powers.sum(0)).T
+    # Of the best single word, by its own first and last token.
+    tokens = [np.flatnonzero(encoded.words == word) for word in range(9)]
+    alone = {word: start[1 + own[0]] * end[1 + own[-1]] for word, own in enumerate(tokens)}
+    answer = model.ask(Document(id="d", pages=(asked,)), QUESTION, top_k=100)
+    found = {item.word_ids[0]: item.score for item in answer.candidates if len(item.word_ids) == 1}
+    texts = {asked.words[word].text: score for word, score in sorted(alone.items())}
+    assert {asked.words[word].text: score for word, score in found.items()} == pytest.approx(
+        {text: max(alone[w] for w in alone if asked.words[w].text == text) for text in texts},
+        abs=1e-5,
+    )
+    assert answer.best.null_score == pytest.approx(start[0] * end[0], abs=1e-5)
+
+
+def test_answers_carry_text_boxes_and_words(model: DocVQAModel) -> None:
+    asked = document(20)
+    answer = model.ask(asked, QUESTION, top_k=3)
+    words = asked.pages[0].words
+    assert len(answer.candidates) == 3
+    for item in answer.candidates:
+        members = [words[index] for index in item.word_ids]
+        assert item.text == " ".join(word.text for word in members)
+        assert item.boxes == tuple(word.box for word in members)
+        assert item.evidence == "words"
+        assert item.page == 0
+        height = asked.pages[0].height
+        assert item.normalized[0] == members[0].box.normalized(width=640, height=height)
+    scores = [item.score for item in answer.candidates]
+    assert scores == sorted(scores, reverse=True)
+    assert len({item.text for item in answer.candidates}) == 3
+    assert (answer.coverage, answer.warnings) == (1, ())
+
+
+def test_without_an_answer_the_candidates_stay(model: DocVQAModel) -> None:
+    asked = document(9)
+    raw = model.ask(asked, QUESTION)
+    null, score = raw.best.null_score, raw.candidates[0].score
+    assert (raw.text is None) == (null > score)
+    sure = Scoring(raw=(0, 1), calibrated=(0.6, 0.9), fitted_on="x", num_answers=1, threshold=0.5)
+    unsure = replace(sure, threshold=0.95)
+    calibrated = judged_by(model, sure).ask(asked, QUESTION)
+    assert (calibrated.text is None) == (null > score)
+    assert calibrated.candidates[0].score == pytest.approx(0.6 + 0.3 * score)
+    assert calibrated.calibrated_on == "x"
+    refused = judged_by(model, unsure).ask(asked, QUESTION)
+    assert refused.text is None
+    assert refused.fields == ()
+    assert [item.text for item in refused.below_threshold] == [refused.candidates[0].text]
+
+
+def test_several_questions_are_answered_as_each_alone(model: DocVQAModel) -> None:
+    asked = document(30, 60)
+    questions = ["Who?", QUESTION, "When is it due, and to whom?"]
+    together = model.ask_all(asked, questions, top_k=2)
+    alone = [model.ask(asked, question, top_k=2) for question in questions]
+    assert [item.question for item in together] == questions
+    for one, other in zip(together, alone, strict=True):
+        assert [item.word_ids for item in one.candidates] == [
+            item.word_ids for item in other.candidates
+        ]
+        assert one.best.score == pytest.approx(other.best.score, abs=1e-5)
+        assert one.best.null_score == pytest.approx(other.best.null_score, abs=1e-5)
+
+
+def test_long_and_many_pages_are_read_to_their_end(model: DocVQAModel) -> None:
+    words = ["a"] * 500 + ["zz", "9"]
+    boxes = [(0, 0, 5, 5)] * len(words)
+    far = Document.from_words(words, boxes, width=10, height=10)
+    found = model.ask(far, QUESTION, top_k=300)
+    assert {501, 500} <= {index for item in found.candidates for index in item.word_ids}
+    assert found.coverage == 1
+    many = model.ask(Document(id="d", pages=(page(3),) * 300), QUESTION)
+    assert many.candidates[0].page == 0
+
+
+def test_what_no_window_holds_is_told(model: DocVQAModel) -> None:
+    answer = model.ask(Document.from_words(["a" * 60], [(0, 0, 5, 5)], width=9, height=9), "Who?")
+    assert answer.coverage == 0
+    assert "exceed one whole window" in answer.warnings[0]
+
+
+def test_words_that_the_tokenizer_does_not_know_have_no_answer(model: DocVQAModel) -> None:
+    unread = Document.from_words(["\u200b"], [(0, 0, 5, 5)], width=9, height=9)
+    answer = model.ask(unread, "Who?")
+    assert (answer.text, answer.candidates, answer.best.null_score) == (None, (), 1.0)
+    assert answer.coverage == 0
+    assert model.ask(document(5), "合計は?").coverage == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "question", "error", "code"),
+    [
+        (Document(id="d", pages=()), "Who?", EmptyDocumentError, "EMPTY_DOCUMENT"),
+        (
+            Document(id="d", pages=(replace(page(1), words=()),)),
+            "Who?",
+            EmptyDocumentError,
+            "EMPTY_DOCUMENT",
+        ),
+        (document(3), " ", InputError, "BAD_INPUT"),
+        (document(3), 7, InputError, "BAD_INPUT"),
+        (document(3), "a\x1b[2J", WordError, "BAD_WORD"),
+        (document(3), "a" * 100_000, LimitExceededError, "LIMIT_EXCEEDED"),
+        (document(3), "what " * 30, LimitExceededError, "LIMIT_EXCEEDED"),
+        (7, "Who?", InputError, "BAD_INPUT"),
+    ],
+)
+def test_bad_input_is_a_typed_error(
+    model: DocVQAModel, asked: Any, question: Any, error: type[HushdocError], code: str
+) -> None:
+    with pytest.raises(error) as raised:
+        model.ask(asked, question)
+    assert raised.value.code == code
+    assert model.ask(document(3), "Who?").coverage == 1
+
+
+def test_a_question_is_refused_before_a_document_is_opened(model: DocVQAModel) -> None:
+    with pytest.raises(InputError, match="blank"):
+        model.ask("no such file", "")
+    with pytest.raises(InputError, match="expected a list"):
+        model.ask_all(document(3), "Who?")
+    with pytest.raises(InputError, match="blank"):
+        model.ask_many(iter([]), "")
+
+
+def test_answers_survive_json_and_are_fields_for_views(model: DocVQAModel) -> None:
+    asked = document(9)
+    answer = model.ask(asked, QUESTION, top_k=2)
+    best = answer.candidates[0]
+    answer = replace(answer, best=best)
+    again = Answers.from_dict(json.loads(answer.to_json()))
+    assert again == answer
+    assert again.to_dict() == answer.to_dict()
+    [found] = answer.fields
+    assert (found.label, found.text, found.word_ids) == (QUESTION, best.text, best.word_ids)
+    assert found.box is not None
+    assert found.normalized == found.box.normalized(width=640, height=asked.pages[0].height)
+    assert f"{QUESTION} {found.score:.2f}" in hushdoc.to_html(asked, answer)
+    assert f"data-field='{QUESTION}'" in hushdoc.to_hocr(asked, answer.fields)
+    assert hushdoc.overlay(asked.pages[0], answer.fields).width > 0
+    nothing = Answer(text=None, score=0.1, null_score=0.9)
+    assert Answer.from_dict(nothing.to_dict()) == nothing
+
+
+def test_answers_of_other_versions_or_shapes_are_refused(model: DocVQAModel) -> None:
+    data = model.ask(document(3), "Who?").to_dict()
+    with pytest.raises(UnsupportedFormatError, match="schema version 9"):
+        Answers.from_dict({**data, "schema_version": 9})
+    for broken in (
+        {**data, "answer": {**data["answer"], "evidence": "rumour"}},
+        {**data, "candidates": [{}]},
+        {**data, "coverage": "x"},
+        {},
+    ):
+        with pytest.raises(InputError, match="not answers to a question"):
+            Answers.from_dict(broken)
+
+
+def test_a_graph_of_another_task_is_refused(tmp_path: Any) -> None:
+    folder = tiny.resealed(tmp_path / "artifact", task="docvqa")
+    with pytest.raises(ArtifactError, match="preprocessing contract"):
+        DocVQAModel.load(folder, policy=tiny.policy())
