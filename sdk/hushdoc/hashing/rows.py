@@ -74,14 +74,11 @@ def require_clusters(scheme: FeatureScheme, clusters: Clusters | None) -> None:
 
 
 def token_chunks(
-    tokens: TokenHashes,
-    scheme: FeatureScheme,
-    clusters: Clusters | None,
-    most_sentences: int | None = None,
+    tokens: TokenHashes, scheme: FeatureScheme, clusters: Clusters | None
 ) -> Iterator[tuple[Hashes, Groups | None, Lengths]]:
     """Yields the token hashes, clusters and lengths of some sentences after the other."""
     groups = None if clusters is None else clusters.find(tokens.hashes)
-    for first, last, start, stop in chunks(tokens.lengths, CHUNK_TOKENS, most_sentences):
+    for first, last, start, stop in chunks(tokens.lengths, CHUNK_TOKENS):
         own = None if groups is None else groups[start:stop]
         yield tokens.hashes[start:stop], own, tokens.lengths[first:last]
 

@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hushdoc.hashing.clusters import Clusters
-from hushdoc.hashing.rows import require_clusters, sorted_keys, token_chunks
+from hushdoc.hashing.rows import require_clusters, token_chunks
 from hushdoc.hashing.scheme import FeatureScheme
 from hushdoc.hashing.tokens import TokenHashes
 
@@ -24,16 +24,13 @@ if TYPE_CHECKING:
 
     Flags = npt.NDArray[np.bool_]
 
-_FEWEST_SENTENCES = 512
-"""With fewer than these in 32 bits beside a row, numbers of 64 bits are sorted instead."""
-
 
 class Lookup(NamedTuple):
     """Rows of the table for some items that follow one another.
 
-    Where `starts` is given, `rows` [features] has an item's rows from its start to the next one's;
-    otherwise it has the shape [templates, at least num_items], a column for each item. Rows that
-    are not `present` (same shape) are no feature.
+    Where `starts` and `items` are given, `rows` [features] has the rows of `items[i]` from
+    `starts[i]` to the next start. Otherwise it has the shape [templates, at least num_items], a
+    column for each item. Rows that are not `present` (same shape) are no feature.
     """
 
     num_items: int
@@ -41,6 +38,7 @@ class Lookup(NamedTuple):
     rows: npt.NDArray[np.uint32]
     present: Flags
     starts: npt.NDArray[np.intp] | None
+    items: npt.NDArray[np.intp] | None
 
 
 def lookups(
@@ -49,8 +47,7 @@ def lookups(
     """Yields the features of every sentence, or of every token, in order."""
     require_clusters(scheme, clusters)
     make = _of_sentences if scheme.level == "sentence" else _of_tokens
-    most = (2**32 - 1) // scheme.rows
-    for part in token_chunks(tokens, scheme, clusters, most if most >= _FEWEST_SENTENCES else None):
+    for part in token_chunks(tokens, scheme, clusters):
         yield make(*part, scheme)
 
 
@@ -59,19 +56,20 @@ def _of_sentences(
 ) -> Lookup:
     import numpy as np
 
-    keys, bases, counts = sorted_keys(hashes, groups, lengths, scheme)
-    present = np.ones(len(keys), dtype=bool)
-    np.not_equal(keys[1:], keys[:-1], out=present[1:])
-    if scheme.rows & (scheme.rows - 1):
-        keys -= np.repeat(bases, counts)
-    else:
-        keys &= keys.dtype.type(scheme.rows - 1)
+    from hushdoc.hashing.short_lists import MISSING, sorted_rows
+
+    rows, starts, items = sorted_rows(hashes, groups, lengths, scheme)
+    present = np.ones(len(rows), dtype=bool)
+    np.not_equal(rows[1:], rows[:-1], out=present[1:])
+    present[starts[starts < len(rows)]] = True
+    present &= rows != MISSING
     return Lookup(
         num_items=len(lengths),
         num_features=int(np.count_nonzero(present)),
-        rows=keys.astype(np.uint32, copy=False),
+        rows=rows,
         present=present,
-        starts=np.cumsum(counts) - counts,
+        starts=starts,
+        items=items,
     )
 
 
@@ -94,6 +92,7 @@ def _of_tokens(
         rows=rows,
         present=present,
         starts=None,
+        items=None,
     )
 
 

@@ -74,12 +74,10 @@ def hash_text(text: str, places: npt.NDArray[np.int64], scheme: FeatureScheme) -
     return _merged(TokenHashes(hashes=hashes, lengths=lengths), others, hash_words(own, scheme))
 
 
-def chunks(
-    lengths: Lengths, most: int, most_sentences: int | None = None
-) -> list[tuple[int, int, int, int]]:
+def chunks(lengths: Lengths, most: int) -> list[tuple[int, int, int, int]]:
     """Returns runs of whole sentences: the first, one past the last, and the same of tokens.
 
-    A run has at most `most` tokens, or one sentence, and at most `most_sentences` sentences.
+    A run has at most `most` tokens, or one sentence.
     """
     import numpy as np
 
@@ -88,7 +86,6 @@ def chunks(
     while first < len(lengths):
         reach = int(np.searchsorted(ends, ends[first] + most, side="right")) - 1
         last = min(len(lengths), max(first + 1, reach))
-        last = last if most_sentences is None else min(last, first + most_sentences)
         found.append((first, last, int(ends[first]), int(ends[last])))
         first = last
     return found

@@ -133,7 +133,8 @@ def looked_up(
             )
         own = [sorted(rows[there].tolist()) for rows, there in cells][: found.num_items]
         assert sum(map(len, own)) == found.num_features
-        items += own
+        order = range(found.num_items) if found.items is None else found.items.tolist()
+        items += [rows for _, rows in sorted(zip(order, own, strict=True))]
     return items
 
 

@@ -129,7 +129,7 @@ def lookup_scores(found: Lookup, table: HashedTable) -> Scores:
     """Returns the same of what is looked up for some items; rows beyond the table mean nothing."""
     columns = table.weights.shape[1]
     _fetch(table.weights, found.rows.size)
-    if found.starts is None:
+    if found.starts is None or found.items is None:
         # As many weights as templates: of bytes, their sums have 16 bits.
         exact: Any = np.float64 if table.scale is None else np.int16
         totals = np.zeros((found.rows.shape[1], columns), dtype=exact)
@@ -140,7 +140,7 @@ def lookup_scores(found: Lookup, table: HashedTable) -> Scores:
     sums = np.zeros((found.num_items, columns), dtype=_exact(table))
     edges = np.concatenate([found.starts, [len(numbers)]])
     filled = np.flatnonzero(edges[1:] != edges[:-1])
-    sums[filled] = _sums_of_runs(numbers, found.starts[filled], sums.dtype)
+    sums[found.items[filled]] = _sums_of_runs(numbers, found.starts[filled], sums.dtype)
     return _scores(sums, table)
 
 
