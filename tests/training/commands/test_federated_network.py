@@ -1,21 +1,16 @@
-"""`hushdoc federated server` and `client`: what they refuse, and a run of forms on loopback."""
+"""`hushdoc federated server` and `client`: what they refuse; `test_three_machines` runs them."""
 
 from __future__ import annotations
 
-import re
-import socket
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from hushdoc_command_runs import refusal, run
-from hushdoc_flower import flower
 from hushdoc_parties import FIRST, SERVER, plan, roster
 
 from hushdoc.signing import keys
-from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.commands import federated_network
 from hushdoc_training.federated import roster as rosters
 from hushdoc_training.federated.roster import COORDINATOR
@@ -109,49 +104,3 @@ def test_a_client_reserves_nothing_for_a_plan_beyond_its_owner_s_limits(
     common = ("--approve", planned.digest, "--flower-python", sys.executable, *asked)
     assert refusal("federated", "client", parties / "first", *given, *common) == "BEYOND_LIMITS"
     assert Ledger.open(ledger).runs() == ()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_server_and_two_clients_train_on_forms(tmp_path: Path) -> None:
-    python, home = flower(), tmp_path / "run"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-
-    def begun(*arguments: object) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "hushdoc", *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def done(*arguments: object) -> str:
-        process = begun(*arguments)
-        said, _ = process.communicate(timeout=200)
-        assert process.returncode == 0, said
-        return said
-
-    planned = "--label date --label total --rounds 3 --sampling-rate 0.5 --trained output"
-    names = [f"--client={name}" for name in CLIENTS]
-    settings = (*planned.split(), "--accountant", "rdp", "--address", address)
-    digest = re.search("[0-9a-f]{64}", done("federated", "init", home, *names, *settings))
-    assert digest is not None
-    common = ("--approve", digest[0], "--flower-python", python)
-    parties = [begun("federated", "server", home / COORDINATOR, *common)]
-    for name in CLIENTS:
-        ledger = tmp_path / f"{name}.ledger"
-        done("ledger", "init", ledger, "--epsilon", "8")
-        own = ("--data", "invented:form", "--documents", "40", "--ledger", ledger)
-        parties.append(begun("federated", "client", home / name, *own, *common))
-    try:
-        said = [party.communicate(timeout=600)[0] for party in parties]
-    finally:
-        for party in parties:
-            party.kill()
-    assert [party.returncode for party in parties] == [0, 0, 0], said
-    assert "3 rounds were charged" in said[1]
-    claim = Checkpoint.load(home / COORDINATOR / "checkpoint").claim
-    assert {guarantee.adversary for guarantee in claim.guarantees} >= {"model-recipient", "server"}
-    assert all(guarantee.epsilon <= 8 for guarantee in claim.guarantees)
