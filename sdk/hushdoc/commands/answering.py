@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from hushdoc.arguments import printable
 from hushdoc.commands.parsing import CommandParser, usage_errors
@@ -21,7 +23,12 @@ from hushdoc.errors import InputError
 if TYPE_CHECKING:
     from hushdoc.commands.documents import Source
     from hushdoc.document.document import Document
+    from hushdoc.runtime.answers import Answers
+    from hushdoc.runtime.extraction import Extraction, Field
     from hushdoc.runtime.session import Runtime
+
+
+Noted = TypeVar("Noted", "Extraction", "Answers")
 
 
 class Serializable(Protocol):
@@ -191,6 +198,33 @@ def read_document(
         return open_document(content, format=options.format, ocr=options.ocr, **settings)
     except ReadingWarning as warning:
         raise InputError(f"{warning} Here warnings are errors (-W, PYTHONWARNINGS).") from warning
+
+
+def with_note_on_ocr(answer: Noted, document: Document) -> Noted:
+    """Returns an answer that says so where the document's words were read from images."""
+    if document.source is None or document.source.ocr is None:
+        return answer
+    note = f"Words were read from images ({document.source}); OCR makes mistakes."
+    return replace(answer, warnings=(*answer.warnings, note))
+
+
+def drawn(
+    document: Document, fields: Iterable[Field], *, page: int, labels: Collection[str]
+) -> bytes:
+    """Returns a PNG file of a page with its fields, where there is such a page."""
+    from hushdoc.viewing.fields import PlacedField
+    from hushdoc.viewing.overlay import overlay
+
+    if not 0 <= page < len(document.pages):
+        raise InputError(
+            f"The document has {len(document.pages)} pages, and --page asks for page {page}. "
+            "Count pages from 0."
+        )
+    # Fields on a page have a box; only those of a plain text, which has no page, have none.
+    found = cast("list[PlacedField]", [item for item in fields if item.page == page])
+    stream = io.BytesIO()
+    overlay(document.pages[page], found, labels=labels).save(stream, format="PNG")
+    return stream.getvalue()
 
 
 def as_json(answer: Serializable) -> str:

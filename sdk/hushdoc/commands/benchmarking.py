@@ -94,10 +94,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _asking(model: Any, home: Path) -> Callable[[int], object]:
     """Returns a function that runs a model on a document of a number of words."""
-    from hushdoc import Document, HashedCRFModel
+    from hushdoc import Document, DocVQAModel, HashedCRFModel
 
     if isinstance(model, HashedCRFModel):
         return lambda words: model.extract(Document.from_text(" ".join(_texts(words))))
+    if isinstance(model, DocVQAModel):
+        return lambda words: model.ask(_page(words, home), "What is the total?")
     for name in ("extract", "classify", "embed"):
         method = getattr(model, name, None)
         if method is not None:

@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 import hushdoc
 from hushdoc.arguments import printable
 from hushdoc.commands import (
+    asking,
     benchmarking,
     certificates,
     classification,
@@ -36,7 +37,7 @@ SECTIONS = {
     "try": ("sample",),
     "train": ("data", "train", "federated", "ledger", "audit", "export"),
     "check and sign": ("keygen", "sign", "trust", "inspect", "verify", "certificate"),
-    "use": ("extract", "classify", "embed", "redact", "evaluate"),
+    "use": ("extract", "ask", "classify", "embed", "redact", "evaluate"),
     "this machine": ("doctor", "bench", "completion"),
 }
 """The journey of a model, by which --help orders the subcommands."""
@@ -67,6 +68,7 @@ def build_parser() -> CommandParser:
     sample.register(subcommands)
     for module in (
         extraction,
+        asking,
         classification,
         embedding,
         redaction,

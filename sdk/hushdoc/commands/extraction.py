@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import io
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from hushdoc.commands import answering, batches
 from hushdoc.commands.answering import shown
 from hushdoc.commands.outcomes import Task
-from hushdoc.errors import InputError
 from hushdoc.system import atomic_files, terminals
 
 if TYPE_CHECKING:
@@ -114,10 +111,7 @@ def _endings(options: argparse.Namespace) -> dict[str, str]:
 
 def _answer(model: Model, options: argparse.Namespace, document: Document) -> Extraction:
     """Returns the fields of a document; without --out also writes the views asked for."""
-    answer = model.extract(document)
-    if document.source is not None and document.source.ocr is not None:
-        note = f"Words were read from images ({document.source}); OCR makes mistakes."
-        answer = replace(answer, warnings=(*answer.warnings, note))
+    answer = answering.with_note_on_ocr(model.extract(document), document)
     for name in VIEWS if options.out is None else ():
         if getattr(options, name) is not None:
             content = _content(name, document, answer, model, options)
@@ -145,7 +139,8 @@ def _content(
     if name == "csv":
         return answer.to_csv(spreadsheet=options.spreadsheet).encode()
     if name == "overlay":
-        return _drawn(document, answer, model, options)
+        labels = model.labels.fields
+        return answering.drawn(document, answer.fields, page=options.page or 0, labels=labels)
     if name == "hocr":
         from hushdoc.viewing.hocr import to_hocr
 
@@ -157,30 +152,6 @@ def _content(
     from hushdoc.viewing.html import to_html
 
     return to_html(document, answer, labels=model.labels.fields).encode()
-
-
-def _drawn(
-    document: Document, answer: Extraction, model: Model, options: argparse.Namespace
-) -> bytes:
-    from hushdoc.viewing.fields import PlacedField
-    from hushdoc.viewing.overlay import overlay
-
-    number = options.page or 0
-    if not 0 <= number < len(document.pages):
-        raise InputError(
-            f"The document has {len(document.pages)} pages, and --page asks for page {number}. "
-            "Count pages from 0."
-        )
-    # Fields on a page have a box; only those of a plain text, which has no page, have none.
-    fields = [found for found in answer.fields if found.page == number]
-    image = overlay(
-        document.pages[number],
-        cast("list[PlacedField]", fields),
-        labels=model.labels.fields,
-    )
-    stream = io.BytesIO()
-    image.save(stream, format="PNG")
-    return stream.getvalue()
 
 
 def _write(

@@ -23,7 +23,12 @@ _PIPELINES = {
 }
 """What model hubs call our tasks."""
 
-_COMMANDS = {"kie": "extract", "classification": "classify", "embedding": "embed"}
+_COMMANDS = {
+    "kie": "extract . document.pdf",
+    "docvqa": "ask . document.pdf -q 'What is the total?'",
+    "classification": "classify . document.pdf",
+    "embedding": "embed . document.pdf",
+}
 """The command that runs a model of each task."""
 
 
@@ -112,7 +117,7 @@ def _usage(certificate: Certificate) -> str:
     commands = ["hushdoc verify . --policy policy.toml"]
     command = _COMMANDS.get(certificate.model.task)
     if command is not None:
-        commands.append(f"hushdoc {command} . document.pdf --policy policy.toml")
+        commands.append(f"hushdoc {command} --policy policy.toml")
     return (
         "```bash\n" + "\n".join(commands) + "\n```\n\n"
         "```python\n"

@@ -468,7 +468,7 @@ NEUTRAL = {
 """Options that change no result, only where it comes from and whether it may be made."""
 
 
-@pytest.mark.parametrize("subcommand", ["extract", "classify", "embed", "redact"])
+@pytest.mark.parametrize("subcommand", ["extract", "ask", "classify", "embed", "redact"])
 def test_every_other_option_makes_other_results(
     subcommand: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -484,12 +484,14 @@ def test_every_other_option_makes_other_results(
     models: dict[str, Any] = {
         "classify": lambda: tiny.sealed_table("classification"),
         "embed": tiny.sealed_embedding,
+        "ask": tiny.sealed_pointer,
     }
     if subcommand in models:
         (folder / "trust.json").write_bytes(tiny.TRUST.to_json())
     views = (
         ["--csv", "--html", "--hocr", "--overlay", "--markdown"] if subcommand == "extract" else []
     )
+    views += ["-q", "Who?"] if subcommand == "ask" else []
     model = str(models.get(subcommand, lambda: "model")())
     run("in", "--out", "out", *views, subcommand=subcommand, model=model)
     assert known - NEUTRAL - {"json"} == seen.keys() - {"json"}

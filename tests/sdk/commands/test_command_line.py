@@ -58,7 +58,7 @@ NEEDED = {
 }
 """Command lines, and the extra that each of them needs."""
 
-RUN_MODELS = {"extract", "classify", "embed", "redact", "evaluate", "bench"}
+RUN_MODELS = {"extract", "ask", "classify", "embed", "redact", "evaluate", "bench"}
 """Subcommands that need the extra that runs a model; `test_task_commands` runs them without it."""
 
 NEED_NONE = (

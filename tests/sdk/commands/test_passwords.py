@@ -56,7 +56,7 @@ def test_redact_opens_an_encrypted_file(locked: Path) -> None:
         assert PASSWORD.encode() not in path.read_bytes()
 
 
-@pytest.mark.parametrize("subcommand", ["classify", "embed", "extract", "redact"])
+@pytest.mark.parametrize("subcommand", ["ask", "classify", "embed", "extract", "redact"])
 def test_every_subcommand_that_opens_documents_takes_a_password_file(subcommand: str) -> None:
     shown = dict(build_parser().subcommands())[subcommand].format_help()
     assert "--password-file FILE" in shown

@@ -32,6 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("images", tiny.sealed_classifier("image")),
         ("table", tiny.sealed_table("classification")),
         ("vectors", tiny.sealed_embedding()),
+        ("answers", tiny.sealed_pointer()),
     ):
         (folder / name).symlink_to(artifact)
     return folder
@@ -132,6 +133,33 @@ def test_embed_prints_vectors(home: Path, place: Path, capfd: pytest.CaptureFixt
     (place / "strict.toml").write_text(policy_text.replace("max_epsilon = 8", "max_epsilon = 0.01"))
     with pytest.raises(PolicyViolationError):
         run("embed", f"{home}/vectors", "a.json", policy="--policy strict.toml")
+
+
+def test_ask_prints_answers_with_their_place(
+    home: Path, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model: Any = hushdoc.load(home / "answers", policy=tiny.policy())
+    expected = model.ask_all(open_document("a.json"), ["Who?", "Total?"], top_k=2)
+    both = [f"{home}/answers", "a.json", "-q", "Who?", "-q", "Total?"]
+    assert run("ask", *both, "--json", "--top-k", "2") == 0
+    told = json.loads(capfd.readouterr().out)
+    assert [item["question"] for item in told["answers"]] == ["Who?", "Total?"]
+    for item, answer in zip(told["answers"], expected, strict=True):
+        assert item["candidates"] == [one.to_dict() for one in answer.candidates]
+    assert run("ask", *both[:4], "--jsonl") == 0
+    assert hushdoc.Answers.from_dict(json.loads(capfd.readouterr().out)).question == "Who?"
+    assert run("ask", *both, "--overlay", "out.png", "--top-k", "2") == 0
+    printed = capfd.readouterr().out
+    assert "  Total?\n" in printed
+    assert (
+        f"{expected[0].candidates[0].text}  {expected[0].candidates[0].score:.2f}  page 0"
+        in printed
+    )
+    assert Image.open("out.png").width >= 400
+    assert run("ask", *both[:3], "\x1b[2J") == 3
+    assert "BAD_WORD" in capfd.readouterr().err
+    assert run("ask", f"{home}/answers", "b.txt", "-q", "Who?") == 4
+    assert "TASK_MISMATCH" in capfd.readouterr().err
 
 
 def test_redact_writes_what_is_left(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
