@@ -46,6 +46,7 @@ MAX_BYTES = 8 * 2**30
 _GZIP = b"\x1f\x8b"
 _MARK = codecs.BOM_UTF8  # which Windows puts before a text
 _HEAD = 2**16
+_OTHERS = re.compile(rb'"labels"\s*:')  # a key that other formats of pages have
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _Keys = tuple[frozenset[str], frozenset[str]]
@@ -111,6 +112,7 @@ def recognises(path: Path) -> bool:
     with suppress(OSError, EOFError, zlib.error), ExitStack() as stack:
         head = _opened(path, stack).read(_HEAD) if path.is_file() else b""
         keys = b'"pages"' in head and (b'"spans"' in head or b'"words"' in head)
+        keys = keys and not _OTHERS.search(head)
         return head.removeprefix(_MARK).lstrip().startswith(b"{") and (
             keys or b'"hushdoc-labelled-' in head
         )

@@ -61,6 +61,16 @@ def register(subcommands: Subcommands) -> None:
         "-images (default: only images in OUT's own folder are named)",
     )
     convert.set_defaults(run=run_convert, extra="training")
+    imdb = actions.add_parser(
+        "convert-imdb",
+        help="write an imdb_*.npy file of PFL-DocVQA as lines of JSON, without running it",
+        description="Writes the records of an imdb_*.npy file as lines of JSON, which the other "
+        "commands read. Such a file is a Python pickle: of what it holds, arrays, numbers, texts "
+        "and containers alone are read, and a file that names anything else is refused.",
+    )
+    imdb.add_argument("npy", type=Path, metavar="NPY", help="imdb_*.npy file")
+    imdb.add_argument("out", type=Path, metavar="OUT", help="new .jsonl file")
+    imdb.set_defaults(run=run_convert_imdb, extra="training")
     show = actions.add_parser(
         "show",
         help="count documents, words, labels and providers, and draw labels on pages",
@@ -105,6 +115,17 @@ def run_convert(options: argparse.Namespace) -> int:
         summary = conversion.convert(documents, options.out, problems, images=options.images)
     _report(problems, summary)
     print(f"Written: {options.out}")
+    return 0
+
+
+def run_convert_imdb(options: argparse.Namespace) -> int:
+    """Writes the records of a pickled array as lines of JSON."""
+    from hushdoc.arguments import counted
+    from hushdoc_training.data import imdb_arrays
+
+    print(f"warning: {imdb_arrays.WARNING}.", file=sys.stderr)
+    rows = imdb_arrays.convert(options.npy, options.out)
+    print(f"Written: {options.out} ({counted(rows, 'row')})")
     return 0
 
 

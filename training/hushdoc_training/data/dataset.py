@@ -24,11 +24,34 @@ from hushdoc.arguments import printable, short_repr
 from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument, LabelSet, require_known
 from hushdoc_training import invented
-from hushdoc_training.data import cord, docile, funsd, labelled, sroie, wildreceipt, xfund
+from hushdoc_training.data import (
+    ad_buys,
+    cord,
+    docile,
+    funsd,
+    labelled,
+    pfl_docvqa,
+    sp_docvqa,
+    sroie,
+    wildreceipt,
+    xfund,
+)
 from hushdoc_training.data.corpus import Corpus, Problems
 
 CORPORA: tuple[Corpus, ...] = tuple(
-    module.CORPUS for module in (labelled, funsd, xfund, sroie, wildreceipt, cord, docile)
+    module.CORPUS
+    for module in (
+        labelled,
+        funsd,
+        xfund,
+        sroie,
+        wildreceipt,
+        cord,
+        docile,
+        ad_buys,
+        sp_docvqa,
+        pfl_docvqa,
+    )
 )
 """The readers; the files of a path tell which of them reads it."""
 

@@ -1,14 +1,55 @@
-"""Lines of JSON: one object a line, as corpora of receipts are published."""
+"""Lines of JSON: one object a line, plain or gzipped, as corpora are published."""
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hushdoc.arguments import short_repr
-from hushdoc.errors import AnnotationError
+from hushdoc.arguments import printable, short_repr
+from hushdoc.errors import AnnotationError, LimitExceededError
 from hushdoc_training.data import annotated_pages
+
+_GZIP = b"\x1f\x8b"
+
+
+MAX_BYTES = 2 * 2**30
+"""A file is never larger (bytes, unpacked)."""
+
+
+def head(path: Path) -> bytes:
+    """Returns the start of a file, unpacked; OSError or EOFError where that can't be."""
+    found = annotated_pages.head(path)
+    if not found.startswith(_GZIP):
+        return found
+    with gzip.open(path) as stream:
+        return stream.read(annotated_pages.HEAD)
+
+
+def content(path: Path) -> bytes:
+    """Returns all of a file, unpacked where it is gzipped.
+
+    Raises:
+        AnnotationError: It can't be read, or is damaged.
+        LimitExceededError: It has more than MAX_BYTES.
+    """
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == _GZIP
+        with gzip.open(path) if packed else path.open("rb") as stream:
+            found = stream.read(MAX_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise AnnotationError(
+            f"'{printable(path)}' can't be read: {printable(error, 200)}. Restore the file from "
+            "the data set."
+        ) from error
+    if len(found) > MAX_BYTES:
+        raise LimitExceededError(
+            f"'{printable(path)}' has more than {MAX_BYTES} bytes, unpacked. Split it."
+        )
+    return found
 
 
 def read(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -18,7 +59,7 @@ def read(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         AnnotationError: The file can't be read, a line is no JSON object, or all are empty.
     """
     found = False
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+    for number, line in enumerate(content(path).split(b"\n"), start=1):
         if not line.strip():
             continue
         found = True

@@ -15,7 +15,8 @@ the lines, and where it stands is a decision of this reader:
 - A word that two values claim goes to the first of total, date, company, address and others.
 
 The value of each field, as the competition compares it, is kept as the answer to a question, be it
-found in the lines or not. The provider is the company in lower-case letters and digits.
+found in the lines or not; the question's words are those of the first place where it stands. The
+provider is the company in lower-case letters and digits.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ FIELDS = ("total", "date", "company", "address")
 
 MIN_OWN = 3
 """Letters and digits of a value of another field that is looked for: less stands anywhere."""
+
+_KEYS_OF_QUESTIONS = {"company": "provider_name", "address": "provider_address"}
+"""What our generator calls what these fields hold."""
 
 _FILE = "metadata.jsonl"
 _BOXES = re.compile(r"box|.*task1train.*|text\.task1.*test.*")
@@ -284,7 +288,8 @@ def _labelled(
             Question(
                 text=f"What is the {field}?",
                 answers=(values[field],),
-                word_ids=tuple(sorted(claimed)),
+                word_ids=tuple(places[0]) if places else (),
+                key=_KEYS_OF_QUESTIONS.get(field, field),
             )
         )
     return LabelledDocument(

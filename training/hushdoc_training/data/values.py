@@ -9,7 +9,7 @@ dynamic programming", JACM 46(3)).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 MAX_DIFFERENCE = 0.15
@@ -91,6 +91,23 @@ class Characters:
             return True
         numeric = [c.isdigit() or c in ".," for c in (a, b)]
         return all(numeric) and all(c in ".," for c in between)
+
+
+def first_place(answers: Iterable[str], words: Sequence[str]) -> tuple[int, ...]:
+    """Returns the words of the first place where an answer stands, whole where it can be.
+
+    Empty where no answer stands there.
+
+    Example:
+        >>> first_place(["12.50"], ["Total:", "112.50", "12.50"])
+        (2,)
+    """
+    characters = Characters(words)
+    found = [place for answer in answers for place in characters.places(answer)]
+    for fits in (lambda place: place.whole, lambda place: place.apart):
+        for place in filter(fits, found):
+            return tuple(place.words)
+    return ()
 
 
 def comparable(text: str, *, keep: str = "") -> str:
