@@ -56,6 +56,11 @@ COMMANDS = {
     "forms by public moments": ("kie", "--optimizer", "adam-public", *SMALL),
     "forms by the top layer": ("kie", "--trained", "top:1"),
     "forms by momentum": ("kie", "--optimizer", "sgd", *SGD),
+    "forms of two clients": ("federated",),
+    "forms of clients that may be silent": (
+        *("federated", "--clients", "4", "--mode", "threshold", "--silent", "1"),
+        *("--sampling-rate", "0.6"),
+    ),
     "clauses": ("clauses", "--mode", "dp-sgd", *TABLE),
     "classes": ("classifier", "--mode", "dp-sgd", *TABLE),
     "terms of clauses": ("clauses", "--mode", "term-dp", "--rows", "65536"),
@@ -237,8 +242,9 @@ def _witnessed(name: str, copy: Path) -> int:
     assert Path(hushdoc_training.__file__).is_relative_to(copy)
     task, *further = COMMANDS[name]
     with tempfile.TemporaryDirectory(prefix="hushdoc-start-") as folder:
-        if task == "kie":
-            command = hushdoc_witnessed.kie(hushdoc_witnessed.public_start(Path(folder)), *further)
+        if task in ("kie", "federated"):
+            start = hushdoc_witnessed.public_start(Path(folder))
+            command = getattr(hushdoc_witnessed, task)(start, *further)
         else:
             command = ("train", task, *further)
         try:

@@ -52,3 +52,10 @@ def kie(start: Path, *further: str) -> tuple[str, ...]:
     """Returns a command that trains a tiny model in a few steps."""
     few = ("--steps", "2", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")
     return ("train", "kie", "--start", str(start), "--trained", "encoder", *few, *further)
+
+
+def federated(start: Path, *further: str) -> tuple[str, ...]:
+    """Returns a command by which two clients train it in two rounds."""
+    few = ("--rounds", "2", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")
+    plan = ("--clients", "2", "--accountant", "rdp", *few, *further)
+    return ("federated", "simulate", "--start", str(start), "--trained", "encoder", *plan)

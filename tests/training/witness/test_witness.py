@@ -33,6 +33,13 @@ def test_a_private_training_of_forms_is_what_it_claims(start: Path) -> None:
     assert (len(found.findings), found.runs) == (17, 7)
 
 
+@pytest.mark.slow
+def test_a_federated_training_of_forms_is_what_it_claims(start: Path) -> None:
+    found = witness(hushdoc_witnessed.federated(start))
+    assert differing(found) == []
+    assert (len(found.findings), found.runs) == (14, 7)
+
+
 def test_a_table_with_noise_for_terms_is_what_it_claims(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -68,7 +75,7 @@ def test_a_table_trained_by_dp_sgd_is_what_it_claims(task: str) -> None:
     assert differing(witness(("train", task, "--mode", "dp-sgd", *few))) == []
 
 
-@pytest.mark.parametrize("option", ["--data", "--out", "--ledger=l", "--resume"])
+@pytest.mark.parametrize("option", ["--data", "--out", "--ledger=l", "--resume", "--participation"])
 def test_what_the_witness_gives_itself_is_refused(option: str) -> None:
     with pytest.raises(InputError, match=option.partition("=")[0]):
         witness(["train", "kie", option, "x"])

@@ -21,9 +21,10 @@ where random numbers come from, the number of steps, and that every number is fi
   hushdoc audit witness train kie --start runs/public --steps 3 --expected-records 2
   hushdoc audit witness train clauses --mode dp-sgd --steps 3 --expected-records 30
   hushdoc audit witness --json train classifier --mode term-dp
+  hushdoc audit witness federated simulate --start runs/public --clients 2 --rounds 2
 
 The command is given without --data, --out and --ledger. Few steps show as much as many; it runs up
-to six times. Exit code 0: all agrees; 5: something differs."""
+to seven times. Exit code 0: all agrees; 5: something differs."""
 
 
 def register(subcommands: Subcommands) -> None:

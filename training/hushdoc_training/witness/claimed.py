@@ -51,14 +51,14 @@ def of_run(out: Path) -> Claimed:
     """Returns what the claim in a run folder says."""
     claim = Claim.from_json((out / "checkpoint" / "claim.json").read_bytes())
     guarantees = [found for found in claim.guarantees if found.kind == "dp"]
-    if len(guarantees) != 1 or len(claim.transcripts) != 1:
+    if len(guarantees) != 1:
         kinds = ", ".join(guarantee.kind for guarantee in claim.guarantees)
         raise PrivacyError(
             f"The run claims guarantees of kind {kinds or 'none'} from {len(claim.transcripts)} "
-            "transcripts; expected one of kind dp from one. Witness a command that trains one "
+            "transcripts; expected one of kind dp. Witness a command that trains one "
             "model privately, without a ledger."
         )
-    rate, noise, steps = _numbers(*claim.transcripts.values())
+    rate, noise, steps = _numbers(claim.transcripts[guarantees[0].transcript or ""])
     return Claimed(
         unit=guarantees[0].unit,
         noise_multiplier=noise,

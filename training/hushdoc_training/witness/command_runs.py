@@ -34,7 +34,8 @@ class CommandRuns:
         self.count += 1
         out = self.folder / f"run-{self.count}"
         # An audit's twin draws too, and is not what is looked at.
-        arguments = [*self.command, "--no-audit", "--data", str(data), "--out", str(out)]
+        further = () if self.command[0] == "federated" else ("--no-audit",)
+        arguments = [*self.command, *further, "--data", str(data), "--out", str(out)]
         said = io.StringIO()
         quiet = contextlib.redirect_stdout(said), contextlib.redirect_stderr(said)
         with replaced(entropy), spy, quiet[0], quiet[1]:

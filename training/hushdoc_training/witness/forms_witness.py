@@ -98,13 +98,13 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
         runs: What runs it.
     """
     recipe.complete(options)
-    forms = _forms(options, runs.folder)
+    forms = forms_for(options, runs.folder)
     asked = Asked(rate=options.sampling_rate, unit=options.privacy_unit)
     below, watch = forms.key(asked, drawn=True), OptimizerSpy(frozen=False)
     out = runs.run(forms.all, entropy=entropy(1, below, NOISE), spy=watch)
-    before = _weights(Path(options.start))
+    before = weights_in(Path(options.start))
     claim, natural = claimed.of_run(out), watch.seen(out, before)
-    made = [*_of_whole_run(claim, natural), *_of_file(claim, before, _weights(out), natural)]
+    made = [*_of_whole_run(claim, natural), *_of_file(claim, before, weights_in(out), natural)]
     said = Asked(rate=claim.sampling_rate, unit=claim.unit)
     if said != asked:
         below = forms.key(said, drawn=True)
@@ -112,26 +112,27 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
     without = _frozen(runs, forms.few, below)
     renewed = _frozen(runs, forms.few, below, noise=OTHER_NOISE)
     divided = claim.number("clipping_norm") / claim.divisor
-    made += _of_noise(claim, divided, without, renewed)
-    made += _of_preparation(drawn, without)
-    made += _of_coin_below(claim, divided, _norm(drawn, without))
+    made += of_noise(claim, divided, without, renewed)
+    made += of_preparation(drawn, without)
+    made += of_coin_below(claim, divided, norm(drawn, without))
     if claim.sampling_rate < 1:
         above = forms.key(said, drawn=False)
-        left_out = _norm(_frozen(runs, forms.all, above), _frozen(runs, forms.few, above))
-        what = f"a coin {_near(claim)} above the sampling rate"
+        left_out = norm(_frozen(runs, forms.all, above), _frozen(runs, forms.few, above))
+        what = f"a coin {near(claim)} above the sampling rate"
         made.append(findings.coin(what, drawn=left_out > 0, expected=False))
     with Poison(canaries.MARK):
         poisoned = _frozen(runs, forms.all, below)
-    made += _of_second_step(claim, divided, drawn, poisoned)
-    return made + _of_poison(divided, poisoned, without)
+    made += of_second_step(claim, divided, drawn, poisoned)
+    return made + of_poison(divided, poisoned, without)
 
 
-def _near(claim: Claimed) -> str:
+def near(claim: Claimed) -> str:
     """Returns how near coins are to the rate."""
     return f"at most {CLOSE * claim.sampling_rate:.2g}"
 
 
-def _forms(options: argparse.Namespace, folder: Path) -> Forms:
+def forms_for(options: argparse.Namespace, folder: Path) -> Forms:
+    """Writes the documents of both kinds of runs."""
     labels, capacity = list(LABELS), options.max_tokens - 2
     with contextlib.suppress(OSError):
         if (Path(options.start) / "checkpoint").is_dir():
@@ -169,7 +170,7 @@ def _of_whole_run(claim: Claimed, seen: Seen | None) -> list[Finding]:
     ]
 
 
-def _weights(run: Path) -> dict[str, torch.Tensor]:
+def weights_in(run: Path) -> dict[str, torch.Tensor]:
     """Returns the tensors of a run's checkpoint; none where a start is no run."""
     path = run / "checkpoint" / "model.safetensors"
     return tensors_of_file(path) if path.is_file() else {}
@@ -200,7 +201,8 @@ def _of_file(
     ]
 
 
-def _of_noise(claim: Claimed, divided: float, one: Seen, other: Seen) -> list[Finding]:
+def of_noise(claim: Claimed, divided: float, one: Seen, other: Seen) -> list[Finding]:
+    """Compares what other keys of noise change."""
     residuals = [b - a for a, b in zip(one.gradients, other.gradients, strict=True)]
     std = claim.noise_multiplier * divided
     made = findings.noise("noise", residuals[0], expected=std, draws=2)
@@ -209,7 +211,7 @@ def _of_noise(claim: Claimed, divided: float, one: Seen, other: Seen) -> list[Fi
     return made
 
 
-def _of_preparation(one: Seen, other: Seen) -> list[Finding]:
+def of_preparation(one: Seen, other: Seen) -> list[Finding]:
     """Compares what is there before a step on documents with the canary and without."""
     whatever = "is the same whatever the documents"
     made = [findings.true(f"what an optimizer begins with {whatever}", one.begun == other.begun)]
@@ -219,12 +221,12 @@ def _of_preparation(one: Seen, other: Seen) -> list[Finding]:
     return made
 
 
-def _of_coin_below(claim: Claimed, divided: float, part: float) -> list[Finding]:
+def of_coin_below(claim: Claimed, divided: float, part: float) -> list[Finding]:
     """Compares how the canary moved the sum that it was drawn for."""
     records = Asked(rate=claim.sampling_rate, unit=claim.unit).canary_records
     return [
         findings.coin(
-            f"a coin {_near(claim)} below the sampling rate", drawn=part > 0, expected=True
+            f"a coin {near(claim)} below the sampling rate", drawn=part > 0, expected=True
         ),
         findings.true(
             "equal entropy gives equal noise",
@@ -238,18 +240,19 @@ def _of_coin_below(claim: Claimed, divided: float, part: float) -> list[Finding]
     ]
 
 
-def _of_poison(divided: float, poisoned: Seen, without: Seen) -> list[Finding]:
+def of_poison(divided: float, poisoned: Seen, without: Seen) -> list[Finding]:
+    """Compares what a canary without a finite gradient changes."""
     return [
         findings.true("every gradient is finite where a record's is not", poisoned.finite),
         findings.moved(
             "a record without a finite gradient moves the sum by",
-            _norm(poisoned, without),
+            norm(poisoned, without),
             most=divided,
         ),
     ]
 
 
-def _of_second_step(claim: Claimed, divided: float, drawn: Seen, poisoned: Seen) -> list[Finding]:
+def of_second_step(claim: Claimed, divided: float, drawn: Seen, poisoned: Seen) -> list[Finding]:
     """Compares what the canary leaves to a step that, unless all are drawn, it is not in."""
     if min(len(drawn.gradients), len(poisoned.gradients)) < KEPT_STEPS:
         return []
@@ -257,13 +260,13 @@ def _of_second_step(claim: Claimed, divided: float, drawn: Seen, poisoned: Seen)
     return [
         findings.moved(
             "a record of the first step moves the sum of the second by",
-            _norm(drawn, poisoned, step=1),
+            norm(drawn, poisoned, step=1),
             most=divided * again if claim.sampling_rate >= 1 else 0.0,
         )
     ]
 
 
-def _norm(one: Seen, other: Seen, *, step: int = 0) -> float:
+def norm(one: Seen, other: Seen, *, step: int = 0) -> float:
     """Returns how far the gradients of a step of two runs are apart."""
     if min(len(one.gradients), len(other.gradients)) <= step:
         return math.nan

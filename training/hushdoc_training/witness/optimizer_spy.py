@@ -107,6 +107,11 @@ class OptimizerSpy:
         """What the first optimizer of the run did."""
         return self._seen[0] if self._seen else Seen()
 
+    @property
+    def left(self) -> list[torch.Tensor]:
+        """The parameters of the first optimizer, as its last step left them."""
+        return [one.detach() for one in _parameters(self._optimizers[0])]
+
     def _of(self, optimizer: torch.optim.Optimizer) -> Seen:
         for number, known in enumerate(self._optimizers):
             if known is optimizer:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import InputError
-from hushdoc_training.witness import forms_witness, tables_witness, terms_witness
+from hushdoc_training.witness import federated_witness, forms_witness, tables_witness, terms_witness
 from hushdoc_training.witness.command_runs import CommandRuns, own_options
 from hushdoc_training.witness.findings import Finding, Witnessed
 
@@ -22,8 +22,11 @@ Testify = Callable[[argparse.Namespace, CommandRuns], list[Finding]]
 OWN = (
     *("--data", "--documents", "--out", "--ledger", "--resume", "--held-out", "--test"),
     *("--test-copies", "--test-providers", "--public-test", "--images"),
+    *("--partition", "--participation", "--clients-per-round", "--plan"),
 )
 """Options that the witness gives itself, or that make a run one it can't compare."""
+
+FEDERATED = "federated"
 
 WITNESSES: dict[tuple[str, str], Testify] = {
     ("kie", ""): forms_witness.testify,
@@ -31,8 +34,9 @@ WITNESSES: dict[tuple[str, str], Testify] = {
     ("classifier", "dp-sgd"): tables_witness.classifier,
     ("clauses", "term-dp"): terms_witness.clauses,
     ("classifier", "term-dp"): terms_witness.classifier,
+    (FEDERATED, "feam-dp"): federated_witness.testify,
 }
-"""Who testifies of a task of `hushdoc train`, in a mode."""
+"""Who testifies of a task of `hushdoc train` in a mode, or of parties by an algorithm."""
 
 
 def witness(command: Sequence[str]) -> Witnessed:
@@ -55,6 +59,8 @@ def witness(command: Sequence[str]) -> Witnessed:
         runs = CommandRuns(command=words, folder=Path(scratch))
         options = build_parser().parse_args([*words, "--data", scratch, "--out", f"{scratch}/out"])
         key = (getattr(options, "task", ""), getattr(options, "mode", ""))
+        if getattr(options, "action", "") == "simulate":
+            key = (FEDERATED, options.algorithm)
         if key not in WITNESSES:
             raise InputError(
                 f"Nobody knows how to witness '{' '.join(words)}'; expected one of "
@@ -65,4 +71,6 @@ def witness(command: Sequence[str]) -> Witnessed:
 
 
 def _spelled(task: str, mode: str) -> str:
+    if task == FEDERATED:
+        return f"federated simulate --algorithm {mode}"
     return f"train {task}" + (f" --mode {mode}" if mode else "")
