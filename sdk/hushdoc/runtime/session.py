@@ -107,25 +107,32 @@ class Session:
     """
 
     def __init__(
-        self, model: bytes | str, *, device: str = "cpu", runtime: Runtime | None = None
+        self,
+        model: bytes | str,
+        *,
+        device: str = "cpu",
+        runtime: Runtime | None = None,
+        beside: Session | None = None,
     ) -> None:
         """Loads a graph that was already checked; its device is never silently replaced.
 
         `model` is an ONNX file with its weights inside: its bytes, or what `Artifact.source` yields
-        with `low_memory`, a path that opens the very file that was checked.
+        with `low_memory`, a path that opens the very file that was checked. Only `together` names
+        the session `beside` which it is loaded, whose arena and memory limit it shares.
         """
         runtime = runtime or Runtime()
         self.device = device
         self._limit = runtime.memory_limit_bytes
         self._onnxruntime = import_onnxruntime()
         require_device(device, self._onnxruntime.get_available_providers())
-        num_bytes = len(model) if isinstance(model, bytes) else os.stat(model).st_size
-        if self._limit is not None and num_bytes > self._limit:
+        own_bytes = len(model) if isinstance(model, bytes) else os.stat(model).st_size
+        self._num_bytes: int = own_bytes + (0 if beside is None else beside._num_bytes)
+        if self._limit is not None and self._num_bytes > self._limit:
             raise LimitExceededError(
-                f"The model holds {num_bytes} bytes and memory_limit allows {self._limit}. Raise "
-                "the limit, or use a smaller variant of the model."
+                f"The model holds {self._num_bytes} bytes and memory_limit allows {self._limit}. "
+                "Raise the limit, or use a smaller variant of the model."
             )
-        self._session = self._create(model, runtime)
+        self._session = self._create(model, runtime, fresh_arena=beside is None)
         self._name = f"model {next(_numbers)} of this process"
         forking.keep(self)
         self.scaled_by_run = SCALED_BY_RUN in self.metadata
@@ -133,7 +140,31 @@ class Session:
         if PROVIDERS[device] not in self._session.get_providers():
             raise _unavailable(device, self._session.get_providers())
 
-    def _create(self, model: bytes | str, runtime: Runtime) -> Any:
+    @classmethod
+    def together(
+        cls,
+        models: Sequence[bytes | str],
+        *,
+        device: str = "cpu",
+        runtime: Runtime | None = None,
+    ) -> list[Session]:
+        """Loads the graphs of one model, which share an arena: the memory limit is for all of them.
+
+        On "cuda", where arenas are not shared, a limit is refused for more than one graph.
+        """
+        if device == "cuda" and len(models) > 1 and (runtime or Runtime()).memory_limit is not None:
+            raise DeviceUnavailableError(
+                f"The model has {len(models)} graphs, which can't share a memory limit on cuda. "
+                'Pass device="cpu", or no memory_limit.'
+            )
+        loaded: list[Session] = []
+        with _door:  # no other session may register an arena meanwhile
+            for model in models:
+                beside = loaded[-1] if loaded else None
+                loaded.append(cls(model, device=device, runtime=runtime, beside=beside))
+        return loaded
+
+    def _create(self, model: bytes | str, runtime: Runtime, *, fresh_arena: bool) -> Any:
         options = self._options(runtime)
         provider: Any = PROVIDERS[self.device]
         if self.device == "cuda" and self._limit is not None:
@@ -141,7 +172,8 @@ class Session:
         try:
             with _door:
                 if self.device == "cpu" or self._limit is not None:
-                    self._register_arena()
+                    if fresh_arena:
+                        self._register_arena()
                     options.add_session_config_entry("session.use_env_allocators", "1")
                 session = self._onnxruntime.InferenceSession(
                     model,

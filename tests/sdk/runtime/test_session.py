@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import hushdoc_graphs
 import numpy as np
@@ -16,7 +17,7 @@ from hushdoc.errors import (
     LimitExceededError,
 )
 from hushdoc.runtime.graph_batches import in_halves
-from hushdoc.runtime.session import Runtime, Session
+from hushdoc.runtime.session import Runtime, Session, import_onnxruntime
 
 
 def graph(size: int = 8, *, weight_rows: int = 1) -> bytes:
@@ -118,6 +119,36 @@ def test_limits_of_two_sessions_do_not_mix() -> None:
         small.run(square(2000))
 
 
+def test_graphs_of_one_model_share_an_arena_and_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    onnxruntime, register = import_onnxruntime(), []
+    create = onnxruntime.create_and_register_allocator
+
+    def counted(*settings: Any) -> None:
+        register.append(settings)
+        create(*settings)
+
+    monkeypatch.setattr(onnxruntime, "create_and_register_allocator", counted)
+    model = graph(weight_rows=500_000)
+    limit = Runtime(memory_limit=len(model) + 2**20)
+    with pytest.raises(LimitExceededError, match=f"holds {2 * len(model)} bytes"):
+        Session.together([model, model], runtime=limit)
+    Session(model, runtime=limit)
+    register.clear()
+    sessions = Session.together([graph(), graph(), graph()], runtime=Runtime(memory_limit="16MB"))
+    assert len(register) == 1
+    for session in sessions:
+        assert session.run(square(4))[0] == pytest.approx(16 * 0.01**3 + 1, rel=1e-5)
+        with pytest.raises(LimitExceededError, match="memory_limit allows"):
+            session.run(square(2000))
+    Session(graph())
+    assert len(register) == 2
+
+
+def test_several_graphs_have_no_limit_on_cuda() -> None:
+    with pytest.raises(DeviceUnavailableError, match="2 graphs"):
+        Session.together([graph()] * 2, device="cuda", runtime=Runtime(memory_limit="1GB"))
+
+
 def test_weights_above_the_limit_are_refused_before_they_are_loaded() -> None:
     model = graph(weight_rows=1_000_000)
     with pytest.raises(LimitExceededError, match="memory_limit allows 3000000"):
@@ -131,7 +162,7 @@ def test_weights_above_the_limit_are_refused_before_they_are_loaded() -> None:
 def test_the_arena_gives_back_what_a_large_run_needed() -> None:
     code = """
 import numpy as np
-from hushdoc.runtime.session import Runtime, Session
+from hushdoc.runtime.session import Runtime, Session, import_onnxruntime
 from pathlib import Path
 import sys
 def resident():
