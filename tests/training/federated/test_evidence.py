@@ -32,7 +32,7 @@ from hushdoc_training.federated.roster import COORDINATOR
 from hushdoc_training.federated.transport import drive
 from hushdoc_training.runs.receipts import Declared
 
-DECLARED = Declared(name="forms", hyperparameter_tuning="public-data")
+DECLARED = Declared(name="forms")
 VERIFY_JS = Path(__file__).parents[3] / "samples" / "verify-js"
 
 
@@ -137,6 +137,7 @@ OTHERWISE: dict[str, tuple[Callable[[Claim], Claim], str]] = {
         lambda claim: replace(claim, releases=("final-weights",)),
         "the releases",
     ),
+    "a caveat fewer": (lambda claim: replace(claim, caveats=()), "the caveats"),
     "fewer colluding clients": (lambda claim: with_training(claim, colluding=0), "what ran"),
     "other receipts": (lambda claim: with_training(claim, receiptsDigest="0" * 64), "what ran"),
     "another roster": (lambda claim: with_training(claim, rosterDigest="0" * 64), "what ran"),

@@ -60,6 +60,7 @@ def require(claim: Claim, roster: Roster, testified: Mapping[str, Frame]) -> Non
             or claim.guarantees[0].unit_definition not in _definitions(plan.privacy_unit),
             "the releases": not {*made.releases} <= {*claim.releases},
             "what was read": not {*made.data_accesses} <= {*claim.data_accesses},
+            "the caveats": not {*made.caveats} <= {*claim.caveats},
             "the guarantees": not _covered(claim.guarantees, made.guarantees),
         }.items()
         if differs
