@@ -47,26 +47,29 @@ class Recipe:
     reason: str
 
 
-# Tens and hundreds were tried on 40 and 400 invented receipts and invoices, from a start that knew
-# receipts of tills alone; 122 forms of FUNSD did worse by hundreds. What thousands and many train
-# follows from the arithmetic above.
+# Tens and hundreds were chosen on 100 and 300 invented invoices whose labels the start had not seen,
+# and on 120 to 300 of the receipts of SROIE and WildReceipt that are trained on, by the script
+# benchmarks/output_layers.py. Their norm is below that of nearly every gradient, so that all count
+# alike: where gradients are shorter than the norm, its noise drowns them. What thousands and many
+# train follows from the arithmetic above.
 RECIPES = (
     Recipe(
         name="tens",
         documents=199,
         sampling_rate=0.5,
-        steps=40,
-        clipping_norm=0.1,
-        private=PrivateSettings(learning_rate=3e-2, trained="output"),
+        steps=100,
+        clipping_norm=0.01,
+        private=PrivateSettings(learning_rate=2e-1, trained="output", scaling="public"),
         plain=PlainSettings(epochs=20, batch_size=8, learning_rate=2e-4),
-        reason="the output layer alone, as noise on more would drown so few documents",
+        reason="the output layer alone, whitened by public words, as noise on more would drown so "
+        "few documents",
     ),
     Recipe(
         name="hundreds",
         documents=999,
         sampling_rate=0.25,
         steps=60,
-        clipping_norm=0.1,
+        clipping_norm=0.01,
         private=PrivateSettings(learning_rate=2e-1, trained="output", scaling="public"),
         plain=PlainSettings(epochs=15, batch_size=8, learning_rate=2e-4),
         reason="the output layer alone, whitened by public words, in few large steps, as noise "
