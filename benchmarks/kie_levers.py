@@ -3,7 +3,7 @@
     python benchmarks/kie_levers.py --work runs/levers      about ten minutes on a core
     python benchmarks/kie_levers.py --quick                 a minute, figures without meaning
     python benchmarks/kie_levers.py --start runs/public --data corpus --declared-documents 300
-    python benchmarks/kie_levers.py --start runs/public --data invented:invoice+receipt --fresh
+    python benchmarks/kie_levers.py --start runs/public --documents 100 --fresh
 
 A public start learns invented receipts of tills; the private documents are invented receipts and
 invoices, in other wordings, from other countries and providers. The number of documents is
@@ -91,6 +91,7 @@ class Lever:
     rows: str = "kept"  # of RENAMED in the output layer, one of ROWS
     sampling_rate: float | None = None
     steps: int | None = None
+    clipping_norm: float | None = None
 
 
 RENAMED = ("customer_address", "customer_name", "document_number", "due_date", "iban", "subtotal")
@@ -121,6 +122,8 @@ LEVERS = {
     "renamed_random": Lever(rows="random"),
     "renamed_named": Lever(rows="named"),
     "whitened": WHITE,
+    "whitened_norm_0.1": replace(WHITE, clipping_norm=0.1),
+    "whitened_half_batches": replace(WHITE, sampling_rate=0.5, steps=100),
     "whitened_smaller": replace(WHITE, learning_rate=0.05),
     "whitened_larger": replace(WHITE, learning_rate=0.5),
     "whitened_averaged": replace(WHITE, averaging="ema"),
@@ -196,12 +199,14 @@ def main() -> int:
     parser.add_argument("--start", type=Path, help="a public checkpoint (default: made here)")
     parser.add_argument("--data", help="private documents, split by the digests of their names")
     parser.add_argument("--declared-documents", type=int, help="about how many of them there are")
+    parser.add_argument("--documents", type=int, help="to train on (default: 400)")
     parser.add_argument("--work", type=Path, help="keep the start here")
     parser.add_argument("--fresh", action="store_true", help="begin as if no label were known")
     parser.add_argument("--only", action="append", choices=LEVERS, help="measure this lever")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     options = parser.parse_args()
     began, scale = time.monotonic(), QUICK if options.quick else FULL
+    scale = replace(scale, private=options.documents or scale.private)
     with tempfile.TemporaryDirectory() as scratch:
         work = options.work or Path(scratch)
         corpus = corpus_of(options.start or public_start(work / "start", scale), options, scale)
@@ -217,6 +222,7 @@ def main() -> int:
     result |= {
         "fresh": options.fresh,
         "declared_documents": count,
+        "num_documents": len(corpus.words),
         "recipe": recipe.of_size(count).name,
         "num_scored": len(corpus.scored),
         "runs": scale.runs,
@@ -358,7 +364,7 @@ def trained(corpus: Corpus, lever: Lever, scale: Scale, count: int) -> float:
         epsilon=8,
         sampling_rate=rate,
         steps=min(lever.steps or base.steps, scale.steps or 10**6),
-        clipping_norm=base.clipping_norm,
+        clipping_norm=lever.clipping_norm or base.clipping_norm,
         expected_records=max(1, round(count * rate)),
     )
     head = Head(corpus.renamed[lever.rows])
