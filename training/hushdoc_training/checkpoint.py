@@ -11,7 +11,8 @@ claim.json           what training says about privacy; export seals and signs it
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,26 +42,15 @@ class Checkpoint:
     @classmethod
     def load(cls, folder: Path) -> Checkpoint:
         """Reads a checkpoint folder, or the run folder that `hushdoc train` filled."""
-        if (folder / "checkpoint").is_dir():
-            folder = folder / "checkpoint"
-        head = _read(folder, "checkpoint.json")
-        if head.get("formatVersion") != FORMAT_VERSION or head.get("task") not in TASKS:
-            raise CheckpointError(
-                f"'{folder}' holds a checkpoint of format {head.get('formatVersion')} for task "
-                f"'{head.get('task')}'; this version reads format {FORMAT_VERSION} for "
-                f"{', '.join(TASKS)}. Train it again, or use the version that wrote it."
-            )
-        try:
-            labels = LabelSet(fields=tuple(_read(folder, "labels.json")["fields"]))
-            fields = _read(folder, "preprocessing.json")
+        folder = folder_of(folder)
+        head = read_head(folder, TASKS)
+        with damage(folder):
+            labels = LabelSet(fields=tuple(read_object(folder, "labels.json")["fields"]))
+            fields = read_object(folder, "preprocessing.json")
             preprocessing = Preprocessing.from_dict(fields, images=True)
             claim = Claim.from_json((folder / "claim.json").read_bytes())
             architecture = str(head["architecture"])
             tokenizer_json = (folder / "tokenizer.json").read_text(encoding="utf-8")
-        except (KeyError, TypeError, ValueError, OSError, ArtifactError, CertificateError) as error:
-            raise CheckpointError(
-                f"The checkpoint '{folder}' is damaged: {error}. Train again, or restore it."
-            ) from error
         return cls(
             folder=folder,
             task=str(head["task"]),
@@ -97,28 +87,69 @@ def save(
     save_weights: Callable[[Path], None],  # writes model.safetensors and config.json
 ) -> Checkpoint:
     """Writes a checkpoint where nothing may be yet, whole or not at all."""
-    with atomic_files.new_folder(folder) as partial:
-        save_weights(partial)
-        parts: dict[str, str | bytes] = {
-            "checkpoint.json": _dump(
-                {"formatVersion": FORMAT_VERSION, "task": "kie", "architecture": architecture}
-            ),
-            "labels.json": _dump({"fields": list(labels.fields)}),
-            "preprocessing.json": _dump(preprocessing.to_dict()),
-            "claim.json": claim.to_json(),
-            "tokenizer.json": tokenizer_json,
-        }
-        for name, text in parts.items():
-            content = text if isinstance(text, bytes) else text.encode("utf-8")
-            (partial / name).write_bytes(content)
+    write(
+        folder,
+        {
+            "checkpoint.json": {"task": "kie", "architecture": architecture},
+            "labels.json": {"fields": list(labels.fields)},
+            "preprocessing.json": preprocessing.to_dict(),
+        },
+        claim=claim,
+        tokenizer_json=tokenizer_json,
+        save_weights=save_weights,
+    )
     return Checkpoint.load(folder)
 
 
-def _dump(value: dict[str, Any]) -> str:
-    return json.dumps(value, indent=2, sort_keys=True) + "\n"
+def write(
+    folder: Path,
+    objects: Mapping[str, Mapping[str, Any]],  # by the names of their files
+    *,
+    claim: Claim,
+    tokenizer_json: str,
+    save_weights: Callable[[Path], None],  # writes model.safetensors and config.json
+) -> None:
+    """Writes the folder of a checkpoint of any task where nothing may be yet, whole or not."""
+    with atomic_files.new_folder(folder) as partial:
+        save_weights(partial)
+        for name, value in objects.items():
+            head = {"formatVersion": FORMAT_VERSION} if name == "checkpoint.json" else {}
+            text = json.dumps({**head, **value}, indent=2, sort_keys=True) + "\n"
+            (partial / name).write_text(text, encoding="utf-8")
+        (partial / "claim.json").write_bytes(claim.to_json())
+        (partial / "tokenizer.json").write_text(tokenizer_json, encoding="utf-8")
 
 
-def _read(folder: Path, name: str) -> dict[str, Any]:
+def folder_of(folder: Path) -> Path:
+    """Returns a checkpoint's folder, also where the run folder around it is given."""
+    return folder / "checkpoint" if (folder / "checkpoint").is_dir() else folder
+
+
+def read_head(folder: Path, tasks: tuple[str, ...]) -> dict[str, Any]:
+    """Returns what checkpoint.json says; a CheckpointError unless it is of one of some tasks."""
+    head = read_object(folder, "checkpoint.json")
+    if head.get("formatVersion") != FORMAT_VERSION or head.get("task") not in tasks:
+        raise CheckpointError(
+            f"'{folder}' holds a checkpoint of format {head.get('formatVersion')} for task "
+            f"'{head.get('task')}'; expected format {FORMAT_VERSION} for {', '.join(tasks)}. Give "
+            "a checkpoint of that task, train it again, or use the version that wrote it."
+        )
+    return head
+
+
+@contextmanager
+def damage(folder: Path) -> Iterator[None]:
+    """Makes what goes wrong with a checkpoint's files a CheckpointError."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, OSError, ArtifactError, CertificateError) as error:
+        raise CheckpointError(
+            f"The checkpoint '{folder}' is damaged: {error}. Train again, or restore it."
+        ) from error
+
+
+def read_object(folder: Path, name: str) -> dict[str, Any]:
+    """Returns the object in a JSON file of a checkpoint."""
     try:
         value = json.loads((folder / name).read_text(encoding="utf-8"))
     except FileNotFoundError as error:

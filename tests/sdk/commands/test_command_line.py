@@ -45,6 +45,7 @@ for line in sys.argv[1:]:
 NEEDED = {
     "data show invented:form": "training",
     "train kie --data invented:form --out run": "training",
+    "train docvqa --data invented:form --out run": "training",
     "train clauses --data invented:contract --documents 9 --out run": "crf",
     "train classifier --data invented:form --documents 9 --out run": "crf",
     "federated simulate --data invented:form --documents 8 --out run": "training",

@@ -8,12 +8,14 @@ import pytest
 import torch
 from scipy.special import logsumexp
 
-from hushdoc_training.models import layout, pointer
+from hushdoc_training.models import pointer
 from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.models.trained import Trained
 
+NAMES = ("input_ids", "bbox", "attention_mask", "token_type_ids")
 
-def rows(*lengths: tuple[int, int], width: int) -> list[torch.Tensor]:
+
+def rows(*lengths: tuple[int, int], width: int) -> dict[str, torch.Tensor]:
     """Returns inputs of rows with so many tokens of a question and of a window."""
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(4, 40, (len(lengths), width), generator=generator)
@@ -24,7 +26,7 @@ def rows(*lengths: tuple[int, int], width: int) -> list[torch.Tensor]:
         types[row, question + 2 : question + 2 + window] = 1
     ids[mask == 0] = 0
     boxes[types == 1] = torch.tensor([10, 20, 300, 400])
-    return [ids, boxes, mask, types]
+    return dict(zip(NAMES, (ids, boxes, mask, types), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def test_a_rows_loss_is_the_mean_of_two_cross_entropies_over_words_and_none(mode
     targets = torch.tensor([[5, 6], [0, 0]])
     with torch.no_grad():
         found = model.losses(inputs, targets).numpy()
-        scores = model(*inputs).double().numpy()
+        scores = model(**inputs).double().numpy()
     for row, places in enumerate([[0, 4, 5, 6, 7, 8], [0, 5, 6, 7, 8]]):
         ends = [
             logsumexp(scores[row, places, end]) - scores[row, int(targets[row, end]), end]
@@ -47,7 +49,7 @@ def test_a_rows_loss_is_the_mean_of_two_cross_entropies_over_words_and_none(mode
 
 
 def test_a_rows_loss_does_not_depend_on_its_batch(model: Pointer) -> None:
-    alone = [part[:1, :10] for part in rows((2, 5), (1, 20), width=24)]
+    alone = {name: part[:1, :10] for name, part in rows((2, 5), (1, 20), width=24).items()}
     together = rows((2, 5), (1, 20), width=24)
     targets = torch.tensor([[4, 5], [7, 9]])
     with torch.no_grad():
@@ -68,27 +70,28 @@ def test_pointers_are_kept(architecture: str, tmp_path: Path) -> None:
     with torch.no_grad():
         model.inner.base_model.embeddings.token_type_embeddings.weight[1] += 1  # type: ignore[operator, union-attr]
         model.save(tmp_path)
-        found = pointer.load(tmp_path, architecture)(*inputs)
+        found = pointer.load(tmp_path)(**inputs)
         assert found.shape == (2, 10, 2)
-        assert torch.equal(found, model(*inputs))
-        assert not torch.equal(found, model(*inputs[:3], torch.zeros_like(inputs[3])))
+        assert torch.equal(found, model(**inputs))
+        assert not torch.equal(
+            found, model(**inputs | {"token_type_ids": torch.zeros_like(inputs["input_ids"])})
+        )
 
 
 def test_a_new_pointer_reads_words_as_its_encoder_did() -> None:
     encoder = tiny_models.model("layoutlm")
     inputs = rows((2, 5), (3, 4), width=10)
     with torch.no_grad():
-        before = encoder.hidden(*inputs[:3])
+        before = encoder.hidden(*list(inputs.values())[:3])
         model = pointer.pointer_on(encoder)
-        after = model.inner.base_model(  # type: ignore[operator]
-            input_ids=inputs[0], bbox=inputs[1], attention_mask=inputs[2], token_type_ids=inputs[3]
-        ).last_hidden_state
+        after = model.inner.base_model(**inputs).last_hidden_state
     torch.testing.assert_close(after, before)
 
 
 def test_biases_of_pointers_can_be_trained_alone(model: Pointer) -> None:
-    layout.freeze(model, trained=Trained.of("biases"))
+    pointer.freeze(model, trained=Trained.of("biases"))
     trained = [name for name, value in model.named_parameters() if value.requires_grad]
     assert "inner.classifier.weight" in trained
+    assert "inner.classifier.bias" not in trained  # it adds to all scores alike
     assert not any("token_type" in name or "word_emb" in name for name in trained)
     model.requires_grad_(True)

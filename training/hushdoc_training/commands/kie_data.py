@@ -19,7 +19,7 @@ from hushdoc_training.commands.training_options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hushdoc.certificate.claim import PublicData
+    from hushdoc.certificate.claim import Claim, PublicData
     from hushdoc.labels import LabelledDocument, LabelSet
     from hushdoc_training.data.dataset import Report, Source
     from hushdoc_training.ledger.ledger import Ledger
@@ -134,13 +134,20 @@ def _compare(
 
 def weights_of(start: Start, options: argparse.Namespace) -> tuple[PublicData, ...]:
     """Returns what published starting weights had learned from; a checkpoint says so itself."""
+    return published_weights(start.name, start.claim, options)
+
+
+def published_weights(
+    start: str, claim: Claim | None, options: argparse.Namespace
+) -> tuple[PublicData, ...]:
+    """Returns what a start of a name, with a claim if it is a checkpoint, had learned from."""
     from hushdoc.certificate.claim import PublicData
 
-    if start.claim is not None or start.name == "small":
+    if claim is not None or start == "small":
         return ()
     return (
         PublicData(
-            name=f"{start.name} weights",
+            name=f"{start} weights",
             uses=("pretraining", "vocabulary"),
             privacy_status="published weights; what they were trained on is their publisher's word",
             overlap_with_protected=options.public_overlap,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from hushdoc.errors import MissingExtraError
 from hushdoc_training.commands import (
     classifier,
     clauses,
     configuration,
+    docvqa,
     kie_data,
     kie_public,
     kie_scores,
@@ -27,6 +26,7 @@ from hushdoc_training.commands.training_options import (
     add_out,
     add_overlap,
     print_head,
+    require_installed,
 )
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def register(subcommands: Subcommands) -> None:
     parser.set_defaults(run=run, extra="training")
     clauses.register(tasks)
     classifier.register(tasks)
+    docvqa.register(tasks)
 
 
 def _data_options(parser: CommandParser) -> None:
@@ -168,9 +169,7 @@ def run(options: argparse.Namespace) -> int:
     if options.suggest:
         kie_settings.suggest(options)
         return 0
-    for package in ("torch", "transformers", "opacus"):
-        if find_spec(package) is None:
-            raise MissingExtraError(package, "training")
+    require_installed()
     if options.images and options.start in ("minilm", "minilm-text", "small"):
         options.refuse_usage(f"--images needs a LayoutLMv3; --start {options.start} is none")
     public = options.public or options.not_private or options.data.startswith("invented:")

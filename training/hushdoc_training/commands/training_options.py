@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.commands.parsing import CommandParser, usage_errors
+from hushdoc.errors import MissingExtraError
 from hushdoc_training.private_view import MODES
 
 if TYPE_CHECKING:
@@ -246,6 +248,13 @@ def calibrated(options: argparse.Namespace, ledger: Ledger | None, **further: An
             expected_records=options.expected_records,
             **further,
         )
+
+
+def require_installed() -> None:
+    """Raises MissingExtraError unless all is there that a neural training needs."""
+    for package in ("torch", "transformers", "opacus"):
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "training")
 
 
 def print_head(ledger: Ledger | None) -> None:

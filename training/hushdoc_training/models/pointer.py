@@ -7,7 +7,7 @@ Both at [CLS] mean that the window has no answer. It can say nothing that is not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from hushdoc_training import checkpoint
 from hushdoc_training.models import layout
 from hushdoc_training.models.layout import LayoutModel, TokenClassifier
+from hushdoc_training.models.trained import Trained
 
 TOKEN_TYPES = 2
 """0 for the question and special tokens, 1 for words of the page."""
@@ -48,13 +50,15 @@ class Pointer(LayoutModel):
         ).logits
         return scores
 
-    def losses(self, inputs: Sequence[torch.Tensor], targets: torch.Tensor) -> torch.Tensor:
+    def losses(self, inputs: Mapping[str, torch.Tensor], targets: torch.Tensor) -> torch.Tensor:
         """Returns each row's loss, the mean of its two cross-entropies, shape [batch].
 
-        Probabilities are over the first token and the words of the page, as at run time. Targets,
-        shape [batch, 2], are the row's first and last token of the answer; 0 and 0 for none.
+        Inputs are those of `forward` by their names. Probabilities are over the first token and the
+        words of the page, as at run time. Targets, shape [batch, 2], are the row's first and last
+        token of the answer; 0 and 0 for none.
         """
-        scores = self(*inputs).float().masked_fill(~choices(inputs[3])[..., None], -torch.inf)
+        allowed = choices(inputs["token_type_ids"])[..., None]
+        scores = self(**inputs).float().masked_fill(~allowed, -torch.inf)
         return functional.cross_entropy(scores, targets, reduction="none").mean(1)
 
 
@@ -83,7 +87,19 @@ def pointer_on(encoder: TokenClassifier) -> Pointer:
     return model
 
 
-def load(folder: Path, architecture: str) -> Pointer:
+def freeze(model: Pointer, *, trained: Trained) -> None:
+    """Freezes all parameters but the chosen ones, and the output layer's bias in any case.
+
+    What is added to all scores of a row changes no probability, so a bias would collect noise
+    without ever learning.
+    """
+    layout.freeze(model, trained=trained)
+    inner: Any = model.inner
+    inner.classifier.bias.requires_grad_(False)
+
+
+def load(folder: Path) -> Pointer:
     """Returns the pointer of a checkpoint folder, in eval mode; a CheckpointError names damage."""
+    architecture = str(checkpoint.read_object(folder, "config.json").get("model_type"))
     stored = layout.load(folder, architecture)
     return Pointer(stored.inner, architecture).eval()

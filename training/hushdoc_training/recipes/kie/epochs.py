@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +28,21 @@ from hushdoc_training.runs.run_folder import CHECKPOINT, Run
 
 POOL = 32
 """Batches that are sorted by length together."""
+
+
+class Ranged(Protocol):
+    """A range of a page's tokens, with whatever is learned from it."""
+
+    @property
+    def start(self) -> int:
+        """Its first token."""
+
+    @property
+    def stop(self) -> int:
+        """One after its last."""
+
+
+Part = TypeVar("Part", bound=Ranged)
 
 
 class Passes(Protocol):
@@ -52,11 +67,11 @@ class Passes(Protocol):
 
 def train(
     run: Run,
-    windows: Sequence[Window],
+    windows: Sequence[Part],
     settings: Passes,
     *,
     model: nn.Module,  # is changed
-    loss: Callable[[list[Window], int, int], torch.Tensor],  # of a batch, its epoch and step
+    loss: Callable[[list[Part], int, int], torch.Tensor],  # of a batch, its epoch and step
     save: Callable[[Path], None],  # writes the checkpoint
     title: str,
     quiet: bool,
@@ -67,7 +82,7 @@ def train(
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=settings.learning_rate, weight_decay=0.01, fused=True
     )
-    batches: list[list[Window]] = []
+    batches: list[list[Part]] = []
     made_for = -1
 
     def step(number: int) -> float:
@@ -134,8 +149,8 @@ def shuffled_windows(
 
 
 def epoch_batches(
-    windows: Sequence[Window], batch_size: int, *, generator: np.random.Generator
-) -> list[list[Window]]:
+    windows: Sequence[Part], batch_size: int, *, generator: np.random.Generator
+) -> list[list[Part]]:
     """Returns an epoch's batches: random, but of similar lengths so that little is padding."""
     order = generator.permutation(len(windows))
     batches = []

@@ -50,7 +50,7 @@ def losses_of(
 ) -> torch.Tensor:
     """Returns the scaled sum of every example's cross-entropies, shape [examples]."""
     batch = collate(encoder, [example.window for example in examples])
-    with mixed_precision(device), _attention(device):
+    with mixed_precision(device), attention(device):
         logits = model(*batch.inputs(device))
     each = functional.cross_entropy(
         logits.float().transpose(1, 2),
@@ -61,7 +61,8 @@ def losses_of(
     return each.sum(1) * each.new_tensor([example.scale for example in examples])
 
 
-def _attention(device: torch.device) -> AbstractContextManager[None]:
+def attention(device: torch.device) -> AbstractContextManager[None]:
+    """Returns how attention is computed where gradients are taken."""
     # On a CPU the fused kernel's backward pass takes more time than it saves at these lengths.
     return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
@@ -94,14 +95,20 @@ def _with_image(
 
 
 def _window(length: int, vocabulary: int, tags: int, generator: np.random.Generator) -> Window:
+    page = invented_page(length, vocabulary, generator)
+    targets = np.where(np.arange(length) % 4, generator.integers(0, tags, length), IGNORED)
+    return Window(page=page, start=0, stop=length, targets=targets)
+
+
+def invented_page(length: int, vocabulary: int, generator: np.random.Generator) -> EncodedPage:
+    """Returns a page of random tokens, each a word, at random places."""
     corners = np.sort(generator.integers(0, 1001, (length, 2, 2)), axis=1)
-    page = EncodedPage(
-        ids=generator.integers(0, vocabulary, length),
+    ids = generator.integers(0, vocabulary, length)
+    return EncodedPage(
+        ids=ids,
         boxes=corners.reshape(length, 4),
         words=np.arange(length),
         first=np.ones(length, dtype=np.bool_),
         num_words=length,
         cut_words=(),
     )
-    targets = np.where(np.arange(length) % 4, generator.integers(0, tags, length), IGNORED)
-    return Window(page=page, start=0, stop=length, targets=targets)

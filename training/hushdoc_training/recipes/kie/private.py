@@ -11,7 +11,6 @@ import torch
 from hushdoc.errors import PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.models import layout, whitening
-from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.models.trained import Trained
 from hushdoc_training.privacy import ownership
 from hushdoc_training.privacy.engine import PrivateTraining
@@ -134,13 +133,23 @@ def unreached(start: Start) -> list[str]:
 
 
 def _optimizer(start: Start, settings: PrivateSettings, plan: PrivacyPlan) -> torch.optim.Optimizer:
+    public = public_moments.of_invented(start) if settings.optimizer == "adam-public" else None
+    return optimizer_of(start.model, settings, plan, public=public)
+
+
+def optimizer_of(
+    model: torch.nn.Module,
+    settings: PrivateSettings,
+    plan: PrivacyPlan,
+    *,
+    public: Any = None,  # second moments that were measured on public documents
+) -> torch.optim.Optimizer:
     """Returns what steps by noised gradients, so that its moments spend nothing further."""
-    parameters, rate = ownership.trainable(start.model).values(), settings.learning_rate
+    parameters, rate = ownership.trainable(model).values(), settings.learning_rate
     if settings.optimizer == "sgd":
         return torch.optim.SGD(parameters, lr=rate, momentum=settings.momentum)
     if settings.optimizer == "adam":
         return torch.optim.Adam(parameters, lr=rate)
-    public = public_moments.of_invented(start) if settings.optimizer == "adam-public" else None
     return NoisyAdam(parameters, lr=rate, deviation=plan.noise_deviation, public=public)
 
 
@@ -151,7 +160,7 @@ def _example_tokens(start: Start) -> int:
     return tokens if image is None else tokens + layout.num_patches(start.model, image)
 
 
-def set_dropout(model: TokenClassifier, probability: float) -> None:
+def set_dropout(model: torch.nn.Module, probability: float) -> None:
     """Puts a model into training mode, in which it drops out with a probability."""
     model.train()
     for module in model.modules():

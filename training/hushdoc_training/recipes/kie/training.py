@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,6 @@ from hushdoc.runtime.images import pixels_of_page
 from hushdoc.system import atomic_files
 from hushdoc_training import checkpoint, duplicates
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.models import adapters
-from hushdoc_training.privacy import trial
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.private_view import COUNTS, HELD_OUT, TESTED, PrivateView
@@ -44,12 +40,12 @@ from hushdoc_training.recipes.kie.records import (
 )
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 from hushdoc_training.recipes.kie.start import TOKENIZER, Start
-from hushdoc_training.runs import continued, loop
+from hushdoc_training.runs import continued
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.loop import Outcome
-from hushdoc_training.runs.private_run import PrivateRun
 from hushdoc_training.runs.receipts import Declared
-from hushdoc_training.runs.run_folder import CHECKPOINT, Run, keep_notes
+from hushdoc_training.runs.recipe_run import RecipeRun
+from hushdoc_training.runs.run_folder import Run, keep_notes
 
 
 def train_plain(
@@ -172,14 +168,11 @@ def train_private(
         ledger=ledger,
         documents_changed=documents_changed,
     )
-    announcement = terms.check(plan, resume=resume)
-    if announcement and not quiet:
-        print(announcement, file=sys.stderr)
     same = identity(start, terms.documents, terms.digest(plan)) | _images_of(documents, start)
-    open_run = partial(
-        PrivateRun.open,
-        out,
-        plan,
+    run = RecipeRun(
+        out=out,
+        plan=plan,
+        terms=terms,
         settings={
             "mode": "private",
             "private_numbers": private_numbers,
@@ -188,58 +181,39 @@ def train_private(
             **same,
             **({"scored": list(scored)} if scored else {}),
         },
-        terms=terms,
         resume=resume,
+        quiet=quiet,
     )
-    if resume and (out / CHECKPOINT).is_dir():
-        open_run().close()
-        return Outcome(charged=plan.steps, interrupted=False)
+    run.announce()
+    if (ended := run.ended()) is not None:
+        return ended
     found = _audited(start, plan, settings, device) if audited else None
     unused = unreached(start)
     read = known_labels(documents, start.labels, warned=view.shown)
-    # What refuses to train does so before the folder is taken and steps are reserved.
-    with (
-        adapters.merging(start.model),
-        private_training(
+
+    def begun() -> None:
+        keep_tokenizer(out, start)
+        keep_notes(out, notes or {})
+
+    return run.take(
+        lambda charge: private_training(
             start,
             without_copies(read, told=view.shown) if grouped else read,
             plan,
             settings,
-            charge=lambda step: run.charge(step),
+            charge=charge,
             device=device,
             view=view,
-        ) as training,
-    ):
-        run = open_run()
-        keep_tokenizer(out, start)
-        keep_notes(out, notes or {})
-        report = run.report(
-            title=f"{start.name}: epsilon {plan.epsilon:g}, delta {plan.delta:g}, "
-            f"unit {plan.privacy_unit}",
-            quiet=quiet,
-        )
-        finished = run.train(
-            training,
-            save_every=loop.SAVE_EVERY_SECONDS,
-            before=lambda number: _decay(training.optimizer, settings, number, plan.steps),
-            seen=report.show_step,
-        )
-        report.close()
-    if finished:
-        # Made at the end, so that runs that the ledger has admitted since are in it.
-        details = training.claim_details(name)
-        claim = run.claim(
-            training.receipt,
-            training={
-                **claimed_settings,
-                **trial.settings({*unused, *training.untrained_parameters}),
-            },
-            accesses=(*details.accesses, *_scoring(name, scored)),
-            assumes=details.assumes,
-        )
-        claim = claim if found is None else found.added_to(claim)
-        run.finish(lambda folder: save(folder, start, claim))
-    return Outcome(charged=training.charged, interrupted=not finished)
+        ),
+        model=start.model,
+        title=start.name,
+        unused=unused,
+        begun=begun,
+        before=lambda training, number: decay(training.optimizer, settings, number, plan.steps),
+        accesses=_scoring(name, scored),
+        change=lambda claim: claim if found is None else found.added_to(claim),
+        save=lambda folder, claim: save(folder, start, claim),
+    )
 
 
 def _audited(
@@ -347,9 +321,10 @@ def keep_tokenizer(folder: Path, start: Start) -> None:
         atomic_files.write_file(folder / TOKENIZER, start.tokenizer_json.encode("utf-8"))
 
 
-def _decay(
+def decay(
     optimizer: torch.optim.Optimizer, settings: PrivateSettings, number: int, steps: int
 ) -> None:
+    """Sets the step size of a private step, where it goes down to zero."""
     if settings.decay:
         epochs.set_rate(optimizer, settings.learning_rate * (1 - (number - 1) / steps))
 

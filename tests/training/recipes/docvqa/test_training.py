@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hushdoc.errors import AnnotationError, CheckpointError, PrivacyError
+from hushdoc.labels import LabelledDocument
+from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
+from hushdoc_training.invented import stream
+from hushdoc_training.invented.settings import InventedConfig
+from hushdoc_training.models import pointer
+from hushdoc_training.privacy import claims
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.recipes.docvqa.rows import MAX_QUESTIONS, records_of, rows_of
+from hushdoc_training.recipes.docvqa.start import Start, start_from
+from hushdoc_training.recipes.docvqa.training import train_plain, train_private
+from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
+
+KEYED = InventedConfig(document_types=("receipt",), providers=(0, 4), questions="keyed")
+
+
+@pytest.fixture(scope="module")
+def receipts() -> list[LabelledDocument]:
+    return list(stream.documents(seed=3, count=8, config=KEYED))
+
+
+@pytest.fixture
+def start(receipts: list[LabelledDocument]) -> Start:
+    texts = [word.text for item in receipts for page in item.document.pages for word in page.words]
+    return start_from("small", max_tokens=96, max_question=40, vocabulary=lambda: texts)
+
+
+def plan(unit: str = "provider") -> PrivacyPlan:
+    return PrivacyPlan.calibrated(
+        privacy_unit=unit,
+        epsilon=8,
+        delta=1e-5,
+        sampling_rate=0.5,
+        steps=2,
+        clipping_norm=0.1,
+        expected_records=2,
+    )
+
+
+@pytest.mark.parametrize("unit", ["provider", "document"])
+def test_a_private_run_claims_its_unit_and_leaves_a_pointer(
+    unit: str, tmp_path: Path, start: Start, receipts: list[LabelledDocument]
+) -> None:
+    settings = PrivateSettings(trained="biases")
+    outcome = train_private(
+        start, receipts, plan(unit), settings, out=tmp_path / "run", name="receipts", quiet=True
+    )
+    assert (outcome.charged, outcome.interrupted) == (2, False)
+    stored = DocVQACheckpoint.load(tmp_path / "run")
+    (guarantee,) = stored.claim.guarantees
+    assert guarantee.unit == unit
+    assert guarantee.epsilon is not None
+    assert guarantee.epsilon <= 8
+    assert stored.claim.transcripts["training"] == plan(unit).mechanism()
+    assert f"at most {MAX_QUESTIONS}" in guarantee.unit_definition
+    assert stored.asking == start.asking
+    again = dict(pointer.load(stored.folder).named_parameters())
+    for name, value in start.model.named_parameters():
+        assert (again[name] == value).all(), name
+    with pytest.raises(CheckpointError, match="other settings"):
+        train_private(
+            start, receipts[1:], plan(unit), settings, out=tmp_path / "run", name="receipts",
+            resume=True, quiet=True,
+        )  # fmt: skip
+
+
+def test_training_without_privacy_learns_and_is_a_start(
+    tmp_path: Path, start: Start, receipts: list[LabelledDocument]
+) -> None:
+    train_plain(
+        start, receipts, PlainSettings(epochs=1, batch_size=8), out=tmp_path / "run",
+        claim=claims.public((), training={}), quiet=True,
+    )  # fmt: skip
+    assert start_from(str(tmp_path / "run")).asking == start.asking
+
+
+def test_a_start_on_protected_documents_is_refused(
+    tmp_path: Path, start: Start, receipts: list[LabelledDocument]
+) -> None:
+    seen = replace(start, claim=claims.not_private("letters", (), training={}))
+    with pytest.raises(PrivacyError, match="protected documents"):
+        train_private(
+            seen, receipts, plan(), PrivateSettings(), out=tmp_path / "run", name="a", quiet=True
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_documents_without_a_provider_are_refused_before_a_folder_is_taken(
+    tmp_path: Path, start: Start, receipts: list[LabelledDocument]
+) -> None:
+    unknown = [replace(receipts[0], provider=None), *receipts[1:]]
+    with pytest.raises(AnnotationError, match="provider"):
+        train_private(
+            start, unknown, plan(), PrivateSettings(), out=tmp_path / "run", name="a", quiet=True
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_words_that_a_page_lacks_are_refused(
+    tmp_path: Path, start: Start, receipts: list[LabelledDocument]
+) -> None:
+    asked = replace(receipts[0].questions[0], word_ids=(100_000,))
+    wrong = replace(receipts[0], questions=(asked,))
+    with pytest.raises(AnnotationError, match="100000"):
+        train_private(
+            start, [wrong], plan(), PrivateSettings(), out=tmp_path / "run", name="a", quiet=True
+        )
+
+
+def test_a_provider_is_one_record_that_no_other_provider_changes(
+    start: Start, receipts: list[LabelledDocument]
+) -> None:
+    names = sorted({item.provider or "" for item in receipts})
+    assert len(names) > 1
+    alone = [item for item in receipts if item.provider == names[0]]
+    all_of_them = records_of(receipts, start.encoder, unit="provider")
+    assert len(all_of_them) == len(names)
+    (record,) = records_of(alone, start.encoder, unit="provider")
+    matching = [
+        other
+        for other in all_of_them
+        if len(other) == len(record)
+        and all(
+            np.array_equal(a.target, b.target)
+            and np.array_equal(a.asked.question, b.asked.question)
+            for a, b in zip(record, other, strict=True)
+        )
+    ]
+    assert len(matching) == 1
+    spelled = [replace(item, provider=f" {names[0].upper()}.") for item in alone[:1]] + alone[1:]
+    assert len(records_of(spelled, start.encoder, unit="provider")) == 1
+
+
+def test_targets_are_the_tokens_of_the_answers_words(
+    start: Start, receipts: list[LabelledDocument]
+) -> None:
+    for labelled in receipts:
+        for question in labelled.questions:
+            alone = replace(labelled, questions=(question,))
+            rows = rows_of([alone], start.encoder)
+            held = [row for row in rows if row.target.any()]
+            assert len(held) == bool(question.answers)
+            for row in held:
+                first, last = row.target - start.encoder.first_token(row.asked) + row.start
+                words = row.asked.page.words[first : last + 1]
+                assert sorted(set(words.tolist())) == sorted(question.word_ids)
+
+
+def test_of_a_large_record_the_same_questions_are_read_in_any_order(
+    start: Start, receipts: list[LabelledDocument]
+) -> None:
+    def questions(documents: list[LabelledDocument]) -> list[list[int]]:
+        rows = rows_of(documents, start.encoder, most=5)
+        return [row.asked.question.tolist() for row in rows]
+
+    found = questions(receipts)
+    assert found == questions(receipts[::-1])
+    assert len({tuple(question) for question in found}) <= 5

@@ -1,0 +1,229 @@
+"""The task `docvqa` of `hushdoc train`: models that point at answers to questions."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from hushdoc.commands.parsing import usage_errors
+from hushdoc_training.commands import kie_data
+from hushdoc_training.commands.data import SOURCE
+from hushdoc_training.commands.training_options import (
+    FIRST_DOCUMENTS,
+    add_budget,
+    add_choice,
+    add_name,
+    add_number,
+    add_out,
+    add_overlap,
+    calibrated,
+    print_head,
+    require_installed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hushdoc.commands.parsing import Subcommands
+    from hushdoc.labels import LabelledDocument
+    from hushdoc_training.data.dataset import Source
+    from hushdoc_training.ledger.ledger import Ledger
+    from hushdoc_training.privacy.plan import PrivacyPlan
+
+DESCRIPTION = """Trains a model that answers questions about documents by words on the page.
+
+  hushdoc train docvqa --data invented:invoice,questions=keyed --public --out runs/public
+  hushdoc train docvqa --data path/to/documents --start runs/public --epsilon 8 --out runs/private
+
+By default a provider, whoever issued documents, is protected as a whole: everything of one
+provider is clipped once. Every document must name its provider. The model points at an answer, or
+at none."""
+
+
+def register(tasks: Subcommands) -> None:
+    """Adds `hushdoc train docvqa`."""
+    parser = tasks.add_parser(
+        "docvqa",
+        help="answer questions about documents",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    data = parser.add_argument_group("documents")
+    data.add_argument(
+        "--data", required=True, metavar="SOURCE", help=f"{SOURCE}; see docs/data-formats.md"
+    )
+    data.add_argument(
+        "--documents", type=int, metavar="N", help="number of documents (default: all)"
+    )
+    add_name(data)
+    add_number(data, "--seed", "N", 0, "seed of invented documents and fresh weights, not of noise")
+    model = parser.add_argument_group("model and output")
+    add_out(model)
+    model.add_argument(
+        "--resume", action="store_true", help="continue the interrupted run in --out"
+    )
+    add_choice(model, "--architecture", ("pointer",), "pointer", "what answers")
+    model.add_argument(
+        "--start",
+        default="minilm",
+        metavar="MODEL",
+        help="model to start from: minilm, small, a run of this task or of `train kie`, or a "
+        "transformers folder or hub id (default: minilm)",
+    )
+    add_overlap(model)
+    add_number(model, "--max-tokens", "N", 256, "length of a row, question and window, in tokens")
+    privacy = parser.add_argument_group("privacy")
+    mode = privacy.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--public", action="store_true", help="train without privacy: the documents are public"
+    )
+    mode.add_argument(
+        "--not-private",
+        action="store_true",
+        help="train on private documents without privacy; the certificate says so",
+    )
+    add_number(mode, "--epsilon", "E", 8.0, "privacy budget")
+    add_choice(
+        privacy,
+        "--privacy-unit",
+        ("provider", "document"),
+        "provider",
+        "what the guarantee protects: all documents of a provider together, or each document",
+    )
+    add_number(privacy, "--sampling-rate", "Q", 0.25, "probability of each record to be in a step")
+    add_budget(parser, privacy, steps=40, clipping_norm=0.1, expected_records=40)
+    training = parser.add_argument_group("training")
+    training.add_argument(
+        "--trained",
+        default="biases",
+        metavar="WHAT",
+        help="with privacy: which parameters are trained, as for `train kie` (default: biases)",
+    )
+    add_number(training, "--learning-rate", "RATE", 3e-4, "step size, the largest of a training")
+    add_number(training, "--epochs", "N", 1.0, "passes over the rows, without privacy")
+    add_number(training, "--batch-size", "N", 16, "rows in a batch, without privacy")
+    training.add_argument("--quiet", action="store_true", help="print no progress")
+    parser.mark_expert("--seed", "--max-tokens", "--trained", "--batch-size")
+    parser.set_defaults(run=run, extra="training")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Trains; Ctrl-C is a KeyboardInterrupt that says how to go on."""
+    require_installed()
+    from hushdoc.system.progress import TaskProgress
+    from hushdoc_training.data import dataset
+    from hushdoc_training.ledger.ledger import Ledger
+
+    private = not (options.public or options.not_private)
+    invented = options.data.startswith("invented:")
+    if options.ledger is not None and not private:
+        options.refuse_usage("--ledger counts private training; leave --public or --not-private")
+    if options.documents_changed and options.ledger is None:
+        options.refuse_usage("--documents-changed needs --ledger")
+    if options.documents is not None and private and not invented:
+        options.refuse_usage(FIRST_DOCUMENTS)
+    ledger = None if options.ledger is None else Ledger.open(options.ledger)
+    plan = None
+    if private:
+        plan = calibrated(
+            options,
+            ledger,
+            privacy_unit=options.privacy_unit,
+            sampling_rate=options.sampling_rate,
+        )
+    source = dataset.Source(
+        location=options.data, documents=options.documents, seed=options.seed, labels=None
+    )
+    hidden = private and options.private_numbers == "hidden"
+    with TaskProgress("document", quiet=options.quiet) as progress:
+        documents = dataset.read(
+            source, seen=progress.show, report=kie_data.reporter(source, hidden=hidden)
+        )
+    _train(options, source, documents, ledger=ledger, plan=plan)
+    return 0
+
+
+def _train(
+    options: argparse.Namespace,
+    source: Source,
+    documents: Sequence[LabelledDocument],
+    *,
+    ledger: Ledger | None,
+    plan: PrivacyPlan | None,
+) -> None:
+    from hushdoc_training.privacy import claims
+    from hushdoc_training.recipes.docvqa import start as starts
+    from hushdoc_training.recipes.docvqa import training as docvqa
+    from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
+    from hushdoc_training.runs import continued, loop
+
+    public_texts = source.is_invented or options.public
+    start = starts.start_from(
+        options.start,
+        max_tokens=options.max_tokens,
+        vocabulary=lambda: (
+            [
+                text
+                for labelled in documents
+                for text in (
+                    *(word.text for page in labelled.document.pages for word in page.words),
+                    *(question.text for question in labelled.questions),
+                )
+            ]
+            if public_texts
+            else []
+        ),
+        resumed=options.out if options.resume else None,
+        seed=options.seed,
+    )
+    name = options.name or kie_data.name_of(source, ledger, public=options.public)
+    weights = kie_data.published_weights(start.name, start.claim, options)
+    if plan is not None:
+        with usage_errors(options):
+            private = PrivateSettings(trained=options.trained, learning_rate=options.learning_rate)
+        outcome = docvqa.train_private(
+            start,
+            documents,
+            plan,
+            private,
+            out=options.out,
+            name=name,
+            public_data=weights,
+            hyperparameter_tuning=options.tuned_on,
+            ledger=ledger,
+            documents_changed=options.documents_changed,
+            resume=options.resume,
+            quiet=options.quiet,
+            private_numbers=options.private_numbers,
+            copies=options.duplicates,
+        )
+    else:
+        with usage_errors(options):
+            plain = PlainSettings(
+                epochs=options.epochs,
+                batch_size=options.batch_size,
+                learning_rate=options.learning_rate,
+                seed=options.seed,
+            )
+        before = (*docvqa.history(start), *weights)
+        described = docvqa.described(start)
+        learned = kie_data.public_data(name, source.is_invented, options)
+        claim = (
+            claims.public((*before, learned), training=described)
+            if options.public
+            else claims.not_private(name, before, training=described)
+        )
+        outcome = docvqa.train_plain(
+            start,
+            documents,
+            plain,
+            out=options.out,
+            claim=continued.without_privacy(claim, start.claim),
+            resume=options.resume,
+            quiet=options.quiet,
+        )
+    if outcome.interrupted:
+        raise loop.interrupted_after(outcome.charged)
+    print(f"Checkpoint: {options.out / 'checkpoint'}")
+    print(f"Plot:       {options.out / 'training.png'}")
+    print_head(ledger)

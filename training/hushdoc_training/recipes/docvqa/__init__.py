@@ -1,0 +1,1 @@
+"""Questions about documents: models that point at answers, trained with privacy or without."""

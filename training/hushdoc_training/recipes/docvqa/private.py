@@ -1,0 +1,102 @@
+"""What private training of a pointer puts together: rows, a model and a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import torch
+
+from hushdoc.labels import LabelledDocument
+from hushdoc.runtime.questions import QuestionRow
+from hushdoc_training.models import pointer
+from hushdoc_training.models.trained import Trained
+from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.private_view import PrivateView
+from hushdoc_training.recipes.docvqa.rows import NONE, Row, records_of
+from hushdoc_training.recipes.docvqa.start import Start
+from hushdoc_training.recipes.kie.examples import attention, invented_page
+from hushdoc_training.recipes.kie.private import (
+    BF16_TOLERANCE,
+    MAX_EXAMPLES,
+    MAX_TOKENS,
+    optimizer_of,
+    set_dropout,
+)
+from hushdoc_training.recipes.kie.records import mixed_precision
+from hushdoc_training.recipes.kie.settings import PrivateSettings
+
+TRIAL_ROWS = (((3, 9), (2, 6)), ((4, 5),), ((2, 7), (5, 3), (1, 8)))
+"""Tokens of question and window of the invented records that the clipper is tested on."""
+
+
+def private_training(
+    start: Start,
+    documents: Sequence[LabelledDocument],
+    plan: PrivacyPlan,
+    settings: PrivateSettings,
+    *,
+    charge: Callable[[int], None],
+    device: torch.device,
+    view: PrivateView | None = None,
+) -> PrivateTraining[Row]:
+    """Returns private training, with all that is not to be trained frozen.
+
+    The clipper is tried on invented rows, so that no document is read before a step is charged.
+
+    Raises:
+        AnnotationError: Providers are protected, and a document has none.
+        PrivacyError: The guarantee would not hold.
+    """
+    records = records_of(documents, start.encoder, unit=plan.privacy_unit)
+    model = start.model.eval()  # the probe in freeze must not draw dropout masks
+    pointer.freeze(model, trained=Trained.of(settings.trained))
+    model.to(device)
+    set_dropout(model, settings.dropout)
+    return PrivateTraining(
+        plan,
+        model,
+        optimizer_of(model, settings, plan),
+        records=records,
+        losses=partial(losses_of, start, device=device),
+        backend=settings.backend,
+        clipping=settings.clipping,
+        max_examples=max(1, min(MAX_EXAMPLES, MAX_TOKENS // start.asking.max_tokens)),
+        length=lambda row: row.asked.num_tokens,
+        trial_records=trial_records(vocabulary=len(model.word_embeddings)),
+        tolerance=BF16_TOLERANCE,
+        averaging=settings.averaging,
+        noise_distribution=settings.noise_distribution,
+        charge=charge,
+        view=view,
+        loss_bound=settings.loss_bound,
+    )
+
+
+def losses_of(start: Start, rows: Sequence[Row], *, device: torch.device) -> torch.Tensor:
+    """Returns the loss of every row, shape [rows], each of that row alone."""
+    batch = start.encoder.batch([row.asked for row in rows])
+    inputs = {name: torch.from_numpy(value).to(device) for name, value in batch.items()}
+    targets = torch.from_numpy(np.stack([row.target for row in rows])).to(device)
+    with mixed_precision(device), attention(device):
+        return start.model.losses(inputs, targets)
+
+
+def trial_records(*, vocabulary: int) -> list[tuple[Row, ...]]:
+    """Returns invented records, so that a test of the clipper reads no protected document."""
+    generator = np.random.default_rng(0)
+
+    def row(question: int, window: int, place: int) -> Row:
+        page = invented_page(window, vocabulary, generator)
+        asked = QuestionRow(
+            question=generator.integers(0, vocabulary, question), page=page, start=0, stop=window
+        )
+        # As many of them have an answer as have none.
+        ends = np.sort(generator.integers(0, window, 2)) + question + 2
+        return Row(asked=asked, target=NONE if place % 2 else ends)
+
+    return [
+        tuple(row(*lengths, place) for place, lengths in enumerate(record)) for record in TRIAL_ROWS
+    ]

@@ -1,0 +1,139 @@
+"""Rows: questions with the windows that they are learned from, grouped by the privacy unit.
+
+Which rows a record has is a function of that record alone. A question whose answer stands on the
+page has the window that holds it and, where there are others, one of them as a row without an
+answer; a question without an answer has one window. Which windows and, of a large record, which
+questions are read is chosen by a public hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushdoc.errors import HushdocError
+from hushdoc.labels import LabelledDocument, Question
+from hushdoc.runtime.encoding import EncodedPage, IntArray
+from hushdoc.runtime.questions import QuestionEncoder, QuestionRow
+from hushdoc_training.data import providers
+from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
+
+UNITS = ("provider", "document")
+"""Privacy units that records can be made of here."""
+
+MAX_QUESTIONS = 64
+"""Most questions that are read of one record, a public constant."""
+
+SALT = "hushdoc questions 1"
+"""Public and never changed: another one would choose other questions and windows."""
+
+NONE: IntArray = np.zeros(2, dtype=np.int64)
+"""The target of a window that has no answer: both ends at the first token."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Row:
+    """A question with a window and its target: first and last token of the answer in the row."""
+
+    asked: QuestionRow
+    target: IntArray
+
+    @property
+    def start(self) -> int:
+        """The window's first token on its page."""
+        return self.asked.start
+
+    @property
+    def stop(self) -> int:
+        """One after the window's last token."""
+        return self.asked.stop
+
+
+def unit_definition(unit: str) -> str:
+    """Returns what one unit is, in a certificate."""
+    read = f"of its questions at most {MAX_QUESTIONS} are read, chosen by a public hash"
+    if unit == "document":
+        return f"{UNIT_DEFINITIONS[unit]}; {read}"
+    return (
+        f"{UNIT_DEFINITIONS[unit]}; which provider a document is of, it says itself, and names are "
+        f"compared without case, blanks and punctuation; {read}"
+    )
+
+
+def records_of(
+    documents: Sequence[LabelledDocument], encoder: QuestionEncoder, *, unit: str
+) -> Records[Row]:
+    """Returns the records that a privacy unit makes of documents.
+
+    Raises:
+        AnnotationError: Providers are protected, and a document has none.
+        ValueError: The unit is neither document nor provider.
+    """
+    if unit not in UNITS:
+        raise ValueError(f"privacy_unit is '{unit}'; expected one of {', '.join(UNITS)}.")
+    by_provider = unit == "provider"
+    groups = providers.grouped(documents).values() if by_provider else [[d] for d in documents]
+    return Records([rows_of(group, encoder) for group in groups], unit=unit)
+
+
+def rows_of(
+    documents: Iterable[LabelledDocument], encoder: QuestionEncoder, *, most: int = MAX_QUESTIONS
+) -> list[Row]:
+    """Returns the rows of a record: of at most so many questions of its documents."""
+    asked = [
+        (_hash(labelled, question), place, labelled, question)
+        for place, labelled in enumerate(documents)
+        for question in labelled.questions
+    ]
+    pages: dict[int, list[EncodedPage]] = {}
+    rows = []
+    for drawn, place, labelled, question in sorted(asked, key=lambda each: each[:2])[:most]:
+        if place not in pages:
+            pages[place] = [encoder.page(page) for page in labelled.document.pages]
+        rows += _rows(question, pages[place], encoder, drawn)
+    return rows
+
+
+def _rows(
+    question: Question, pages: Sequence[EncodedPage], encoder: QuestionEncoder, drawn: bytes
+) -> list[Row]:
+    """Returns a question's rows; none where it can't be read or its answer is nowhere in full."""
+    try:
+        ids = encoder.question(question.text)
+    except HushdocError:  # blank, too long or of no known token: nothing can be learned from it
+        return []
+    windows = encoder.windows(pages, ids)
+    held: list[Row] = []
+    others: list[Row] = []
+    for window in windows:
+        page = pages[window.page]
+        row = QuestionRow(question=ids, page=page, start=window.start, stop=window.stop)
+        tokens = _tokens(question, page) if window.page == question.page else NONE[:0]
+        inside = len(tokens) > 0 and window.start <= tokens[0] and tokens[1] < window.stop
+        target = encoder.first_token(row) + tokens - window.start if inside else NONE
+        (held if inside else others).append(Row(asked=row, target=target))
+    chosen = [others[int.from_bytes(drawn[:8], "big") % len(others)]] if others else []
+    if not question.answers:
+        return chosen
+    return [*held[:1], *chosen] if held else []
+
+
+def _tokens(question: Question, page: EncodedPage) -> IntArray:
+    """Returns the first and last token of a question's answer, where it is one run of words."""
+    words = sorted(set(question.word_ids))
+    if not words or words[-1] - words[0] + 1 != len(words):
+        return NONE[:0]
+    return np.flatnonzero(np.isin(page.words, words))[[0, -1]] if _read(words, page) else NONE[:0]
+
+
+def _read(words: Sequence[int], page: EncodedPage) -> bool:
+    """Returns whether an answer's first and last word have tokens."""
+    return bool(np.isin([words[0], words[-1]], page.words).all())
+
+
+def _hash(labelled: LabelledDocument, question: Question) -> bytes:
+    text = "\n".join((SALT, labelled.document.id, question.text))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

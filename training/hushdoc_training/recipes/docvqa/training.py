@@ -1,0 +1,279 @@
+"""Questions about documents: from labelled documents to a checkpoint with its claim."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hushdoc import arguments
+from hushdoc.certificate.claim import Claim, PublicData
+from hushdoc.errors import AnnotationError, EmptyDocumentError, PrivacyError
+from hushdoc.labels import LabelledDocument
+from hushdoc.system import atomic_files
+from hushdoc_training import docvqa_checkpoint, duplicates
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.models import layout
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.private_view import COUNTS, PrivateView
+from hushdoc_training.recipes.docvqa.private import losses_of, private_training
+from hushdoc_training.recipes.docvqa.rows import rows_of, unit_definition
+from hushdoc_training.recipes.docvqa.start import Start
+from hushdoc_training.recipes.kie import epochs, identity
+from hushdoc_training.recipes.kie.records import in_order
+from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
+from hushdoc_training.recipes.kie.start import TOKENIZER
+from hushdoc_training.recipes.kie.training import best_device, decay
+from hushdoc_training.runs import continued
+from hushdoc_training.runs.account import Terms
+from hushdoc_training.runs.loop import Outcome
+from hushdoc_training.runs.receipts import Declared
+from hushdoc_training.runs.recipe_run import RecipeRun
+from hushdoc_training.runs.run_folder import Run, keep_notes
+
+
+def train_plain(
+    start: Start,  # its model is changed
+    documents: Sequence[LabelledDocument],
+    settings: PlainSettings,
+    *,
+    out: Path,
+    claim: Claim,  # `claims.public` or `claims.not_private`
+    resume: bool = False,
+    quiet: bool = False,
+    device: torch.device | None = None,
+    notes: Mapping[str, str] | None = None,  # texts to keep in `out`, by their names
+) -> Outcome:
+    """Trains without privacy and writes `out/checkpoint`.
+
+    Raises:
+        PrivacyError: The start has seen protected documents, and the claim does not say so.
+        AnnotationError: No question has an answer that can be learned.
+    """
+    device = device or best_device()
+    require_readable(documents)
+    if not continued.carries(claim, start.claim):
+        require_public(start)
+    rows = [
+        row
+        for labelled in in_order(documents, start.asking.of_pages)
+        for row in rows_of([labelled], start.encoder, most=len(labelled.questions))
+    ]
+    if not rows:
+        raise AnnotationError(
+            "No question has words of its page as its answer, so there is nothing to learn. Give "
+            "documents with questions; `hushdoc data show` counts them."
+        )
+    claimed = hashlib.sha256(claim.to_json()).hexdigest()
+    same = _identity(start, documents_digest(documents), claimed)
+    run = Run.open(out, {"mode": "plain", **asdict(settings), **same}, resume=resume)
+    _keep(out, start, notes)
+    torch.manual_seed(settings.seed)
+    start.model.to(device).train()
+
+    def loss(chosen: list[Any], _epoch: int, _step: int) -> torch.Tensor:
+        return losses_of(start, chosen, device=device).mean()
+
+    return epochs.train(
+        run,
+        rows,
+        settings,
+        model=start.model,
+        loss=loss,
+        save=lambda folder: save(folder, start, claim),
+        title=f"{start.name}: training without privacy",
+        quiet=quiet,
+    )
+
+
+def train_private(
+    start: Start,
+    documents: Sequence[LabelledDocument],
+    plan: PrivacyPlan,
+    settings: PrivateSettings,
+    *,
+    out: Path,
+    name: str,  # what the certificate calls the documents
+    public_data: tuple[PublicData, ...] = (),  # what the start learned from, besides its claim's
+    hyperparameter_tuning: str = "none",  # on what the settings were chosen
+    ledger: Ledger | None = None,
+    documents_changed: bool = False,
+    resume: bool = False,
+    quiet: bool = False,
+    device: torch.device | None = None,
+    private_numbers: str = "hidden",  # one of `private_view.MODES`: whether losses are shown
+    copies: str = "group",  # one of `duplicates.CHOICES`, of the unit "document"
+    notes: Mapping[str, str] | None = None,  # texts to keep in `out`, by their names
+) -> Outcome:
+    """Trains with differential privacy and writes `out/checkpoint`.
+
+    A record is everything of one provider or one document, clipped once. Copies of a document are
+    one record where documents are protected; under a provider they are in its record anyway.
+
+    Raises:
+        AnnotationError: Providers are protected, and a document has none.
+        PrivacyError: The start has seen private documents, the model can't be trained privately, or
+            the ledger has no room for the run.
+        InputError: The ledger can't be read, or counts another unit or at another delta.
+        CheckpointError: There is nothing to resume.
+    """
+    device = device or best_device()
+    view = PrivateView.of(private_numbers)
+    if view.shown:
+        view.note(COUNTS)
+    by_document = plan.privacy_unit == "document"
+    grouped = by_document and arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
+    require_readable(documents)
+    require_public(start)
+    defined = unit_definition(plan.privacy_unit)
+    declared = Declared(
+        name=name,
+        public_data=(*history(start), *public_data),
+        training={**described(start), **settings.claimed()},
+        hyperparameter_tuning=hyperparameter_tuning,
+        unit_definition=duplicates.defined(defined) if grouped else defined,
+        caveats=(duplicates.CAVEAT,) if grouped else (),
+    )
+    terms = Terms(
+        declared=declared,
+        documents=documents_digest(documents),
+        title=f"{start.name}, in {out}",
+        ledger=ledger,
+        documents_changed=documents_changed,
+    )
+    run = RecipeRun(
+        out=out,
+        plan=plan,
+        terms=terms,
+        settings={
+            "mode": "private",
+            "private_numbers": private_numbers,
+            "copies": copies,
+            **asdict(settings),
+            **_identity(start, terms.documents, terms.digest(plan)),
+        },
+        resume=resume,
+        quiet=quiet,
+    )
+    run.announce()
+    if (ended := run.ended()) is not None:
+        return ended
+    unused = layout.unreached(start.model.eval())  # no window reaches them, whatever is trained
+    read = in_order(documents, start.asking.of_pages)
+    if grouped:
+        read = duplicates.distinct(read, texts=_texts, content=_content, told=view.shown)
+    return run.take(
+        lambda charge: private_training(
+            start, read, plan, settings, charge=charge, device=device, view=view
+        ),
+        model=start.model,
+        title=start.name,
+        unused=unused,
+        begun=partial(_keep, out, start, notes),
+        before=lambda training, number: decay(training.optimizer, settings, number, plan.steps),
+        save=lambda folder, claim: save(folder, start, claim),
+    )
+
+
+def save(folder: Path, start: Start, claim: Claim) -> None:
+    """Writes the start's model, as it is now, as a checkpoint."""
+    docvqa_checkpoint.save(
+        folder,
+        asking=start.asking,
+        claim=claim,
+        tokenizer_json=start.tokenizer_json,
+        save_weights=start.model.to("cpu").save,
+    )
+
+
+def history(start: Start) -> tuple[PublicData, ...]:
+    """Returns the public data that the start's own claim lists."""
+    return start.claim.public_data if start.claim is not None else ()
+
+
+def described(start: Start) -> dict[str, Any]:
+    """Returns what a claim says about the model that training started from."""
+    return {
+        "start": start.name,
+        "architecture": start.asking.kind,
+        "encoder": start.model.architecture,
+    }
+
+
+def require_readable(documents: Sequence[LabelledDocument]) -> None:
+    """Raises unless all can be read, so that no step is charged before one can't."""
+    if not documents:
+        raise EmptyDocumentError(
+            "There is no document to train on; at least one is needed. Check the data path."
+        )
+    for labelled in documents:
+        labelled.document.check()
+        for question in labelled.questions:
+            pages = labelled.document.pages
+            words = len(pages[question.page].words) if 0 <= question.page < len(pages) else 0
+            if not all(0 <= word < words for word in question.word_ids):
+                raise AnnotationError(
+                    f"Document {arguments.short_repr(labelled.document.id)}: the question "
+                    f"{arguments.short_repr(question.text)} is answered by words "
+                    f"{arguments.short_repr(question.word_ids)} of page {question.page}, which has "
+                    f"{words} words. Correct the question, or leave it out."
+                )
+
+
+def require_public(start: Start) -> None:
+    """Raises if the start's claim would be lost, whatever it says of its documents."""
+    if start.claim is not None and start.claim.protected_data:
+        raise PrivacyError(
+            f"The start '{start.name}' was itself trained on protected documents, and what several "
+            "trainings spend or leak is not yet added up. Start from public weights."
+        )
+
+
+def documents_digest(documents: Sequence[LabelledDocument]) -> str:
+    """Returns a digest of all that training reads, whatever the order of the documents.
+
+    It answers whether a guessed document is among them, so it stays with the trainer.
+    """
+    each = sorted(
+        hashlib.sha256(
+            json.dumps([labelled.document.id, labelled.provider]).encode() + _content(labelled)
+        ).digest()
+        for labelled in documents
+    )
+    return hashlib.sha256(b"".join(each)).hexdigest()
+
+
+def _content(labelled: LabelledDocument) -> bytes:
+    """Returns all that training reads of a document, and neither its id nor its provider."""
+    asked = [
+        [question.text, list(question.answers), question.page, list(question.word_ids)]
+        for question in labelled.questions
+    ]
+    return identity.content(labelled) + json.dumps(asked).encode()
+
+
+def _texts(labelled: LabelledDocument) -> list[str]:
+    return [word.text for page in labelled.document.pages for word in page.words]
+
+
+def _identity(start: Start, documents: str, claim: str) -> dict[str, Any]:
+    """Returns what a resumed run must share with the run that began; `claim` is a digest."""
+    return {
+        "start": start.name,
+        "asking": start.asking.to_dict(),
+        "tokenizer": hashlib.sha256(start.tokenizer_json.encode("utf-8")).hexdigest(),
+        "claim": claim,
+        "documents": documents,
+    }
+
+
+def _keep(folder: Path, start: Start, notes: Mapping[str, str] | None) -> None:
+    if not (folder / TOKENIZER).is_file():
+        atomic_files.write_file(folder / TOKENIZER, start.tokenizer_json.encode("utf-8"))
+    keep_notes(folder, notes or {})

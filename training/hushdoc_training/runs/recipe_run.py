@@ -1,0 +1,108 @@
+"""What every recipe does around its private steps: refuse, open the run, train, claim, save."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from hushdoc.certificate.claim import Claim, DataAccess
+from hushdoc_training.models import adapters
+from hushdoc_training.privacy import trial
+from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.runs import loop
+from hushdoc_training.runs.account import Terms
+from hushdoc_training.runs.loop import Outcome
+from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.run_folder import CHECKPOINT
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeRun:
+    """A recipe's private run, before it has taken its folder.
+
+    Attributes:
+        out: The run's folder.
+        plan: What it follows.
+        terms: What it declares, and its ledger.
+        settings: What else a resumed run must share.
+        resume: Whether to go on with the run in the folder.
+        quiet: Shows no progress.
+    """
+
+    out: Path
+    plan: PrivacyPlan
+    terms: Terms
+    settings: Mapping[str, Any]
+    resume: bool
+    quiet: bool
+
+    def open(self) -> PrivateRun:
+        """Takes the folder and reserves the steps, or returns to both."""
+        return PrivateRun.open(
+            self.out, self.plan, settings=self.settings, terms=self.terms, resume=self.resume
+        )
+
+    def announce(self) -> None:
+        """Refuses what has no room in the ledger or no certificate, and says what room there is."""
+        announcement = self.terms.check(self.plan, resume=self.resume)
+        if announcement and not self.quiet:
+            print(announcement, file=sys.stderr)
+
+    def ended(self) -> Outcome | None:
+        """Returns the outcome of a run that was killed between its checkpoint and its end."""
+        if not (self.resume and (self.out / CHECKPOINT).is_dir()):
+            return None
+        self.open().close()
+        return Outcome(charged=self.plan.steps, interrupted=False)
+
+    def take(
+        self,
+        make: Callable[[Callable[[int], None]], AbstractContextManager[PrivateTraining[Any]]],
+        *,
+        model: nn.Module,
+        title: str,
+        unused: Collection[str],  # parameters that no example reaches
+        begun: Callable[[], None],  # once the folder is taken
+        before: Callable[[PrivateTraining[Any], int], None],  # every step
+        accesses: tuple[DataAccess, ...] = (),
+        change: Callable[[Claim], Claim] = lambda claim: claim,
+        save: Callable[[Path, Claim], None],  # the model as it then is
+    ) -> Outcome:
+        """Takes all steps; what refuses to train does so before the folder is taken."""
+        plan, declared = self.plan, self.terms.declared
+        with adapters.merging(model), make(lambda step: run.charge(step)) as training:
+            run = self.open()
+            begun()
+            report = run.report(
+                title=f"{title}: epsilon {plan.epsilon:g}, delta {plan.delta:g}, "
+                f"unit {plan.privacy_unit}",
+                quiet=self.quiet,
+            )
+            finished = run.train(
+                training,
+                save_every=loop.SAVE_EVERY_SECONDS,
+                before=lambda number: before(training, number),
+                seen=report.show_step,
+            )
+            report.close()
+        if finished:
+            # Made at the end, so that runs that the ledger has admitted since are in it.
+            details = training.claim_details(declared.name)
+            omitted = {*unused, *training.untrained_parameters}
+            claim = change(
+                run.claim(
+                    training.receipt,
+                    training={**declared.training, **trial.settings(omitted)},
+                    accesses=(*details.accesses, *accesses),
+                    assumes=details.assumes,
+                )
+            )
+            run.finish(lambda folder: save(folder, claim))
+        return Outcome(charged=training.charged, interrupted=not finished)
