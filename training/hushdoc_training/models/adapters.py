@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import nn
 
 
@@ -15,6 +16,11 @@ class Adapter(nn.Module):
         """Freezes the layer."""
         super().__init__()
         self.layer = layer.requires_grad_(False)
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """The layer's own weights, at which T5 looks for their type."""
+        return self.layer.weight
 
     def merged(self) -> nn.Linear:
         """Adds to the layer's weights what the trained parts make of them, and returns it."""
