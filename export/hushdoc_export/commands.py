@@ -168,9 +168,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_usage(options: argparse.Namespace) -> None:
     """Refuses options that do not apply to what is exported."""
+    from hushdoc_training.docvqa_checkpoint import holds_questions
     from hushdoc_training.table_checkpoint import holds_table
 
-    other = _is_minilm(options) or _is_classifier(options)
+    other = _is_minilm(options) or _is_classifier(options) or holds_questions(options.checkpoint)
     table = not other and holds_table(options.checkpoint)
     network = not other and not table
     _check_calibration(options, fields=not other, table=table)
@@ -254,7 +255,12 @@ def _table(options: argparse.Namespace, release: Release, out: Path) -> Path:
 
 def _network(options: argparse.Namespace, release: Release, out: Path) -> Path:
     from hushdoc.system.progress import TaskProgress
-    from hushdoc_export.kie import export
+    from hushdoc_training.docvqa_checkpoint import holds_questions
+
+    if holds_questions(options.checkpoint):
+        from hushdoc_export.docvqa import export
+    else:
+        from hushdoc_export.kie import export
 
     with TaskProgress("export", quiet=not sys.stderr.isatty()) as progress:
         return export(options.checkpoint, out, release, seen=progress.show)

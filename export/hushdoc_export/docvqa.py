@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,14 +13,53 @@ from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError
 from hushdoc.runtime.docvqa import TASK
 from hushdoc.runtime.questions import Asking
-from hushdoc_export import probes
+from hushdoc_export import graph, probes
 from hushdoc_export.probes import Inputs, Traceable
-from hushdoc_export.release import Release, Seen, seal, unseen
+from hushdoc_export.release import LOADED, Release, Seen, origin_of, seal, unseen
+from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 
 if TYPE_CHECKING:
     from hushdoc_training.models.pointer import Pointer
 
 OUTPUT = "spans"
+
+
+def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen = unseen) -> Path:
+    """Returns the folder of the artifact that was made from a checkpoint.
+
+    Args:
+        checkpoint_folder: What training wrote, or the run folder around it.
+        out: Where the artifact shall stand; nothing may be there yet.
+        release: Who releases it, and as what.
+        seen: Is told how much is done, of 100.
+
+    Raises:
+        CheckpointError: The checkpoint is damaged, or of an architecture that has no graph yet.
+        HushdocError: What `release.seal` raises.
+    """
+    checkpoint = DocVQACheckpoint.load(checkpoint_folder)
+    if checkpoint.architecture != "pointer":
+        raise CheckpointError(
+            f"The checkpoint '{checkpoint.folder}' holds a model of the architecture "
+            f"'{checkpoint.architecture}', and only pointers can be exported. Train one with "
+            "`hushdoc train docvqa --architecture pointer`."
+        )
+    graph.require_packages()
+    from hushdoc_training.models import pointer
+
+    with graph.silence():
+        model = pointer.load(checkpoint.folder)
+    seen(LOADED, 100)
+    return export_pointer(
+        model,
+        out,
+        release,
+        asking=checkpoint.asking,
+        tokenizer_json=checkpoint.tokenizer_json,
+        claim=checkpoint.claim,
+        origin=origin_of(checkpoint.folder, model.architecture),
+        seen=seen,
+    )
 
 
 def export_pointer(
@@ -30,6 +70,7 @@ def export_pointer(
     asking: Asking,
     tokenizer_json: str,
     claim: Claim,
+    origin: Mapping[str, str] | None = None,
     seen: Seen = unseen,
 ) -> Path:
     """Returns the folder of the artifact that was made from a pointer.
@@ -41,6 +82,7 @@ def export_pointer(
         asking: How questions and words became its inputs.
         tokenizer_json: Hugging Face tokenizer.
         claim: What training declares about privacy.
+        origin: Where the weights come from; their digest by default.
         seen: Is told how much is done, of 100.
 
     Raises:
@@ -60,6 +102,7 @@ def export_pointer(
         claim=claim,
         preprocessing=asking.to_dict(),
         contents={"tokenizer.json": tokenizer_json.encode("utf-8")},
+        origin=origin,
         seen=seen,
     )
 

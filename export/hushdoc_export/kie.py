@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from hushdoc.errors import LabelMismatchError
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Session
 from hushdoc_export import field_agreement, graph, probes, sealing
-from hushdoc_export.release import LOADED, Release, Seen, seal, unseen
+from hushdoc_export.release import LOADED, Release, Seen, origin_of, seal, unseen
 from hushdoc_training.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen =
             "tokenizer.json": checkpoint.tokenizer_json.encode("utf-8"),
         },
         labels=checkpoint.labels,
-        origin=_origin(checkpoint),
+        origin=origin_of(checkpoint.folder, checkpoint.architecture),
         measure=field_agreement.of_fields(
             checkpoint.labels,
             lambda certificate, session: _reader(checkpoint, certificate, session),
@@ -104,9 +103,3 @@ def _reader(checkpoint: Checkpoint, certificate: Certificate, session: Session) 
         encoder=checkpoint.encoder(),
         session=session,
     )
-
-
-def _origin(checkpoint: Checkpoint) -> dict[str, str]:
-    with (checkpoint.folder / "model.safetensors").open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    return {"from": f"sha256:{digest}", "architecture": checkpoint.architecture}

@@ -162,6 +162,13 @@ def seal(
     return out
 
 
+def origin_of(folder: Path, architecture: str) -> dict[str, str]:
+    """Returns where the weights of a checkpoint's folder come from."""
+    with (folder / "model.safetensors").open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return {"from": f"sha256:{digest}", "architecture": architecture}
+
+
 def _made(
     traceable: Traceable,
     certificate: Certificate,

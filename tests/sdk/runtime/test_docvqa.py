@@ -129,8 +129,18 @@ def test_long_and_many_pages_are_read_to_their_end(model: DocVQAModel) -> None:
     found = model.ask(far, QUESTION, top_k=300)
     assert {501, 500} <= {index for item in found.candidates for index in item.word_ids}
     assert found.coverage == 1
-    many = model.ask(Document(id="d", pages=(page(3),) * 300), QUESTION)
-    assert many.candidates[0].page == 0
+
+
+def test_hundreds_of_pages_are_read_within_the_memory_limit(model: DocVQAModel) -> None:
+    runtime = Runtime(threads=1, memory_limit="4MB")
+    limited = DocVQAModel.load(tiny.sealed_pointer(), policy=tiny.policy(), runtime=runtime)
+    pages = (page(3),) * 299 + (page(9),)
+    many = limited.ask(Document(id="d", pages=pages), QUESTION, top_k=40)
+    assert {item.page for item in many.candidates} == {0, 299}  # of equal texts the first best
+    free = model.ask(Document(id="d", pages=pages), QUESTION, top_k=40)
+    assert [item.score for item in many.candidates] == pytest.approx(
+        [item.score for item in free.candidates], abs=1e-5
+    )
 
 
 def test_what_no_window_holds_is_told(model: DocVQAModel) -> None:
