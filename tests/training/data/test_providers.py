@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hushdoc_documents import document
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from hushdoc.errors import AnnotationError
@@ -49,6 +49,7 @@ def test_parts_are_disjoint_by_document_and_sides_by_provider() -> None:
     assert parts(providers.split(whole, seed=2)) != sets
 
 
+@settings(max_examples=30, deadline=None)
 @given(some.sets(some.sampled_from(sorted(MANY)), min_size=1))
 def test_one_provider_more_or_less_moves_no_other(gone: set[str]) -> None:
     """What private training needs: a record's side is a function of that record alone."""
