@@ -105,20 +105,28 @@ def _rows(
         ids = encoder.question(question.text)
     except HushdocError:  # blank, too long or of no known token: nothing can be learned from it
         return []
-    windows = encoder.windows(pages, ids)
-    held: list[Row] = []
-    others: list[Row] = []
-    for window in windows:
+    windows = [row for _, row in windows_of(question, ids, pages, encoder)]
+    held = [row for row in windows if row.target.any()]
+    others = [row for row in windows if not row.target.any()]
+    chosen = [others[int.from_bytes(drawn[:8], "big") % len(others)]] if others else []
+    if not question.answers:
+        return chosen
+    return [*held[:1], *chosen] if held else []
+
+
+def windows_of(
+    question: Question, ids: IntArray, pages: Sequence[EncodedPage], encoder: QuestionEncoder
+) -> list[tuple[int, Row]]:
+    """Returns all windows beside a question's tokens, each with its page and its target."""
+    made = []
+    for window in encoder.windows(pages, ids):
         page = pages[window.page]
         row = QuestionRow(question=ids, page=page, start=window.start, stop=window.stop)
         tokens = _tokens(question, page) if window.page == question.page else NONE[:0]
         inside = len(tokens) > 0 and window.start <= tokens[0] and tokens[1] < window.stop
         target = encoder.first_token(row) + tokens - window.start if inside else NONE
-        (held if inside else others).append(Row(asked=row, target=target))
-    chosen = [others[int.from_bytes(drawn[:8], "big") % len(others)]] if others else []
-    if not question.answers:
-        return chosen
-    return [*held[:1], *chosen] if held else []
+        made.append((window.page, Row(asked=row, target=target)))
+    return made
 
 
 def _tokens(question: Question, page: EncodedPage) -> IntArray:
