@@ -95,6 +95,22 @@ class TokenClassifier(LayoutModel):
         ).logits
         return logits
 
+    def states(
+        self,
+        input_ids: torch.Tensor,
+        bbox: torch.Tensor,
+        attention_mask: torch.Tensor,
+        pixel_values: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Returns what the output layer reads without dropout, shape [batch, sequence, hidden]."""
+        images = {} if pixel_values is None else {"pixel_values": pixel_values}
+        encoder: Any = self.inner.base_model
+        output = encoder(
+            input_ids=input_ids, **self.boxes_for(bbox), attention_mask=attention_mask, **images
+        )
+        states: torch.Tensor = output[0][:, : input_ids.shape[1]]  # patches of an image come last
+        return states
+
     def hidden(
         self, input_ids: torch.Tensor, bbox: torch.Tensor, attention_mask: torch.Tensor
     ) -> torch.Tensor:

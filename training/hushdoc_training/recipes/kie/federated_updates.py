@@ -32,13 +32,14 @@ from hushdoc_training.federated.updates import (
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import Records
-from hushdoc_training.recipes.kie.examples import Example, examples_of, losses_of
+from hushdoc_training.recipes.kie.examples import Example, examples_of
 from hushdoc_training.recipes.kie.private import (
     how_to_sum,
     invented_records,
     prepare,
     require_protected,
     set_dropout,
+    trained_part,
 )
 from hushdoc_training.recipes.kie.records import Window, records_of
 from hushdoc_training.recipes.kie.settings import PrivateSettings
@@ -96,12 +97,12 @@ def update_of(
         PrivacyError: The guarantee would not hold.
         ValueError: The plan's unit is none that records are made of.
     """
-    losses = partial(losses_of, start.model, start.encoder, device=device)
+    model, losses = trained_part(start, settings, device=device)
     local = local or LocalTraining()
     if plan.algorithm == PROVIDER:
         return ProviderUpdates(
             ClientPlan.of(plan),
-            start.model,
+            model,
             records=providers_of(start, documents),
             losses=losses,
             local=local,
@@ -114,7 +115,7 @@ def update_of(
     if plan.algorithm == FEAM:
         return FeAm(
             ClientPlan.of(plan),
-            start.model,
+            model,
             records=records,
             losses=losses,
             charge=charge,
@@ -122,17 +123,17 @@ def update_of(
         )
     if plan.algorithm == FEDAVG:
         return FedAvg(
-            start.model,
+            model,
             examples=[example for record in records for example in record],
             losses=losses,
             local=local,
             lattice_step=plan.lattice_step,
         )
     own = own_plan(plan)
-    parameters = [value for value in start.model.parameters() if value.requires_grad]
+    parameters = [value for value in model.parameters() if value.requires_grad]
     training = PrivateTraining(
         own,
-        start.model,
+        model,
         torch.optim.Adam(parameters, lr=settings.learning_rate),
         records=records,
         losses=losses,

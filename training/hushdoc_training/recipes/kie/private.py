@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc.labels import LabelledDocument
@@ -14,6 +15,7 @@ from hushdoc_training.models import layout, whitening
 from hushdoc_training.models.trained import Trained
 from hushdoc_training.privacy import ownership
 from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.noisy_adam import NoisyAdam
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
@@ -25,6 +27,7 @@ from hushdoc_training.recipes.kie.examples import (
     losses_of,
     trial_records,
 )
+from hushdoc_training.recipes.kie.frozen_encoder import FrozenEncoder
 from hushdoc_training.recipes.kie.records import records_of
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start
@@ -59,12 +62,13 @@ def private_training(
     optimizer = _optimizer(start, settings, plan)
     set_dropout(start.model, settings.dropout)
     windows = records_of(documents, start.encoder, start.labels, unit=plan.privacy_unit)
+    model, losses = trained_part(start, settings, device=device)
     return PrivateTraining(
         plan,
-        start.model,
+        model,
         optimizer,
         records=windows.each(examples_of),
-        losses=partial(losses_of, start.model, start.encoder, device=device),
+        losses=losses,
         **how_to_sum(start, settings),
         averaging=settings.averaging,
         noise_distribution=settings.noise_distribution,
@@ -97,6 +101,19 @@ def prepare(start: Start, settings: PrivateSettings, *, device: torch.device) ->
     if settings.scaling == "public":
         whitening.adapt(model.inner, public_inputs.of_invented(start))
     model.to(device)
+
+
+def trained_part(
+    start: Start, settings: PrivateSettings, *, device: torch.device
+) -> tuple[nn.Module, ExampleLosses[Example]]:
+    """Returns the model that is trained, and its losses: of a prepared start.
+
+    Where the output layer alone learns, it is trained alone, and the encoder reads a window once.
+    """
+    if Trained.of(settings.trained).kind == "output" and not settings.dropout:
+        frozen = FrozenEncoder(start.model, start.encoder, device=device)
+        return frozen.output_layer, frozen.losses_of
+    return start.model, partial(losses_of, start.model, start.encoder, device=device)
 
 
 def how_to_sum(start: Start, settings: PrivateSettings) -> dict[str, Any]:
