@@ -59,10 +59,9 @@ RECIPES = (
         sampling_rate=0.5,
         steps=100,
         clipping_norm=0.01,
-        private=PrivateSettings(learning_rate=2e-1, trained="output", scaling="public"),
+        private=PrivateSettings(learning_rate=2e-2, trained="output"),
         plain=PlainSettings(epochs=20, batch_size=8, learning_rate=2e-4),
-        reason="the output layer alone, whitened by public words, as noise on more would drown so "
-        "few documents",
+        reason="the output layer alone, as noise on more would drown so few documents",
     ),
     Recipe(
         name="hundreds",
