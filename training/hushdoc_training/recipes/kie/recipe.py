@@ -50,8 +50,9 @@ class Recipe:
 # Tens and hundreds were chosen on 100 and 300 invented invoices whose labels the start had not
 # seen, and on 120 to 300 of the receipts of SROIE and WildReceipt that are trained on. Their norm
 # is below that of nearly every gradient, so that all documents count alike: where gradients are
-# shorter than the norm, its noise drowns them. What thousands and many train follows from the
-# arithmetic above.
+# shorter than the norm, its noise drowns them. For tens whitening was as good as not there, and
+# 122 forms of FUNSD did worse with it. What thousands and many train follows from the arithmetic
+# above.
 RECIPES = (
     Recipe(
         name="tens",
