@@ -50,6 +50,8 @@ NEEDED = {
     "train classifier --data invented:form --documents 9 --out run": "crf",
     "federated simulate --data invented:form --documents 8 --out run": "training",
     "audit witness train kie": "crf",
+    "audit providers run --start minilm --members a --others b": "crf",
+    "audit memorization run --twin other --members a": "training",
     "export . --out model --key key": "export",
     "export minilm --out model --key key": "export",
     "keygen --out key": "keys",

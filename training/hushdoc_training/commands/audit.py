@@ -1,4 +1,4 @@
-"""The subcommand `audit`: looks at what private training does, from outside."""
+"""The subcommand `audit`: looks at private training from outside, and attacks its models."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable
 from hushdoc.errors import MissingExtraError
+from hushdoc_training.commands import docvqa_audits
 
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import Subcommands
@@ -49,6 +50,7 @@ def register(subcommands: Subcommands) -> None:
         help="the training command, without `hushdoc`",
     )
     witness.set_defaults(run=run_witness, extra="crf")
+    docvqa_audits.register(actions)
 
 
 def run_witness(options: argparse.Namespace) -> int:

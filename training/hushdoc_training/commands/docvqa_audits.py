@@ -1,0 +1,238 @@
+"""The actions `providers` and `memorization` of `hushdoc audit`: attacks on models that answer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushdoc.arguments import counted, short_repr
+from hushdoc.errors import InputError, needs_extra
+from hushdoc_training.commands.data import SOURCE
+from hushdoc_training.commands.training_options import require_installed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hushdoc.commands.parsing import Subcommands
+    from hushdoc.labels import LabelledDocument
+    from hushdoc_training.audit.provider_membership import Result
+    from hushdoc_training.question_scores import QuestionScore
+    from hushdoc_training.recipes.docvqa.scores import Scorer
+
+PROVIDERS = """Asks a model about documents of providers that were trained on and of others, and
+guesses from its answers which is which: the attacks AZK and APK of Tito et al. (2023), alone and
+with votes of their memorisation test.
+
+  hushdoc audit providers runs/private --start runs/public --members seen --others unseen
+
+None of these documents should have been trained on, also of members. Both groups are fixed, so the
+result is a table and no lower bound of epsilon."""
+
+MEMORIZATION = """Hides the answers to questions about providers on their pages, in words and in
+images, and asks for them. Only what a twin does not answer counts as memory: a model that was
+trained alike without these providers.
+
+  hushdoc audit memorization runs/model --twin runs/without-them --members seen"""
+
+NOTE = (
+    "Members and others are two fixed groups that nobody drew by coins: a table of attacks, and no "
+    "lower bound of epsilon."
+)
+
+
+def register(actions: Subcommands) -> None:
+    """Adds both actions."""
+    providers = actions.add_parser(
+        "providers",
+        help="guess which providers a model that answers questions was trained on",
+        description=PROVIDERS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_model(providers)
+    providers.add_argument(
+        "--start", required=True, metavar="MODEL", help="the model that training began with"
+    )
+    _add_documents(providers)
+    providers.add_argument(
+        "--others",
+        required=True,
+        metavar="SOURCE",
+        help="documents of providers that were not trained on",
+    )
+    providers.add_argument(
+        "--quick",
+        action="store_true",
+        help="one seed, one setting of each forest, and providers of any number of questions",
+    )
+    providers.set_defaults(run=run_providers, extra="crf")
+    memorization = actions.add_parser(
+        "memorization",
+        help="ask a model for answers that were hidden on the page",
+        description=MEMORIZATION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_model(memorization)
+    memorization.add_argument(
+        "--twin",
+        required=True,
+        metavar="MODEL",
+        help="a run or checkpoint that was trained alike without these providers",
+    )
+    _add_documents(memorization)
+    memorization.set_defaults(run=run_memorization, extra="training")
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model", type=Path, metavar="MODEL", help="the run or checkpoint that is attacked"
+    )
+
+
+def _add_documents(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--members",
+        required=True,
+        metavar="SOURCE",
+        help=f"documents, not trained on, of providers that were; {SOURCE}",
+    )
+    parser.add_argument(
+        "--documents", type=int, metavar="N", help="most documents of a source (default: all)"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="seed of invented documents: not that of training (default: 1)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run_providers(options: argparse.Namespace) -> int:
+    """Prints the table of attacks."""
+    require_installed()
+    with needs_extra("scikit-learn", "crf"):
+        import sklearn  # noqa: F401  # before anything is asked
+    from hushdoc_training.audit import memorization, provider_membership
+    from hushdoc_training.data import providers
+
+    members, others = (_read(where, options) for where in (options.members, options.others))
+    names = [set(providers.grouped(documents)) for documents in (members, others)]
+    if both := sorted(names[0] & names[1]):
+        raise InputError(
+            f"{counted(len(both), 'provider')} stand on both sides, among them "
+            f"{short_repr(both[0])}; expected members and others apart. Give documents of other "
+            "providers."
+        )
+    model = _scorer(str(options.model))
+    start = _scorer(options.start, like=model)
+    documents = [*members, *others]
+    scores = model.score(documents)
+    found = provider_membership.providers_of(
+        scores,
+        start.score(documents),
+        names[0],
+        memory=memorization.memory_of(model, documents),
+    )
+    if options.quick:
+        seeds = provider_membership.SEEDS[:1]
+        results = provider_membership.attacked(found, least_questions=(0,), seeds=seeds, draws=1)
+    else:
+        results = provider_membership.attacked(found)
+    utility = [_utility(scores, side) for side in names]
+    if options.json:
+        print(json.dumps(_as_json(results, utility), ensure_ascii=True))
+        return 0
+    for what, side in zip(("members", "others"), utility, strict=True):
+        print(f"{what}: accuracy {side['accuracy']:.3f}, ANLS {side['anls']:.3f}")
+    print(f"{'attack':18}{'s':>3}{'accuracy':>15}{'area':>7}{'':>14}   TPR at FPR 10, 3, 1 %")
+    for row in results:
+        print(_line(row))
+    print(NOTE)
+    return 0
+
+
+def run_memorization(options: argparse.Namespace) -> int:
+    """Prints how many hidden answers the model gives, and its twin does not."""
+    require_installed()
+    from hushdoc_training.audit import memorization
+
+    hidden = memorization.hidden(_read(options.members, options))
+    if not hidden:
+        raise InputError(
+            "No document has a question whose answer could be hidden; expected questions with the "
+            f"keys {', '.join(memorization.KEYS)}. Give documents with such questions."
+        )
+    model = _scorer(str(options.model))
+    twin = _scorer(options.twin, like=model)
+    found = memorization.compared(model.score(hidden), twin.score(hidden))
+    if options.json:
+        print(json.dumps(found.to_dict(), ensure_ascii=True))
+        return 0
+    print(f"{counted(found.questions, 'question')} whose answer was hidden on the page")
+    print(f"right: {found.right} by the model, {found.twin_right} by its twin")
+    print(f"ANLS: {found.nls:.3f} of the model, {found.twin_nls:.3f} of its twin")
+    print(
+        f"memorised: {found.memorised}, {found.confident} of them with a confidence of "
+        f"{memorization.CONFIDENT:g} or more; right by the twin alone: {found.twin_alone}"
+    )
+    return 0
+
+
+def _read(location: str, options: argparse.Namespace) -> Sequence[LabelledDocument]:
+    from hushdoc_training.data import dataset
+
+    return dataset.read(
+        dataset.Source(location=location, documents=options.documents, seed=options.seed)
+    )
+
+
+def _scorer(source: str, *, like: Scorer | None = None) -> Scorer:
+    """Returns a model that is asked; a start gets rows as long as the other model's."""
+    from hushdoc_training.recipes.docvqa import scores
+    from hushdoc_training.recipes.docvqa import start as starts
+    from hushdoc_training.recipes.kie.training import best_device
+
+    if like is None:
+        start = starts.start_from(source)
+    else:
+        asking = like.start.asking
+        start = starts.start_from(
+            source, max_tokens=asking.max_tokens, max_question=asking.max_question
+        )
+    return scores.Scorer(start=start, device=best_device())
+
+
+def _utility(scores: Sequence[QuestionScore], names: set[str]) -> dict[str, float]:
+    """Returns what one group's questions are answered like (table 1 of Tito et al. 2023)."""
+    from hushdoc_training.data.providers import folded
+
+    own = [score for score in scores if folded(score.provider or "") in names]
+    return {
+        "questions": len(own),
+        "accuracy": sum(score.exact_match for score in own) / max(1, len(own)),
+        "anls": sum(score.nls for score in own) / max(1, len(own)),
+    }
+
+
+def _as_json(results: Sequence[Result], utility: Sequence[dict[str, float]]) -> dict[str, Any]:
+    members, others = utility
+    return {
+        "kind": "table",
+        "epsilon_lower": None,
+        "note": NOTE,
+        "utility": {"members": members, "others": others},
+        "attacks": [result.to_dict() for result in results],
+    }
+
+
+def _line(row: Result) -> str:
+    rates = "  ".join(f"{tpr:.3f}" for tpr in row.tpr_at_fpr.values())
+    low, high = row.auc_interval
+    return (
+        f"{row.method.name:18}{row.least_questions:3}"
+        f"{row.accuracy:8.3f} +-{row.accuracy_deviation:5.3f}"
+        f"{row.auc:7.3f} ({low:.3f}-{high:.3f})   {rates}"
+    )
