@@ -119,7 +119,7 @@ def of_fields(
     def measure(
         certificate: Certificate, graph: Session, variants: Sequence[Session]
     ) -> list[Agreement]:
-        with invented_documents(labels, images=images) as documents:
+        with invented_documents(labels, images=images, count=NUM_DOCUMENTS) as documents:
             reference = fields_of(reader(certificate, graph), documents)
             return [
                 compare(
@@ -137,7 +137,7 @@ def of_fields(
 
 @contextlib.contextmanager
 def invented_documents(
-    labels: LabelSet, *, images: bool = False, count: int = NUM_DOCUMENTS
+    labels: LabelSet, *, images: bool = False, count: int
 ) -> Iterator[list[LabelledDocument]]:
     """Gives invented documents, labelled as a model's labels are if the generator knows them.
 

@@ -25,7 +25,7 @@ from hushdoc.runtime.embedding import EmbeddingModel
 from hushdoc.runtime.extraction import Extraction
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
-from hushdoc_export import calibration
+from hushdoc_export import calibration, field_agreement
 from hushdoc_export.calibration import Answers, class_answers, export_calibrated, field_answers, fit
 
 WORDS = ["total", "12.50", "eur", "from", "acme", "on", "2026-11-21", "due", "no", "77"]
@@ -248,6 +248,7 @@ def test_the_command_calibrates_on_invented_documents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibration.artifacts, "NUM_INVENTED", 6)
+    monkeypatch.setattr(field_agreement, "NUM_DOCUMENTS", 8)
     monkeypatch.chdir(tmp_path)
     labels = LabelSet(fields=("date", "total"))
     model = tiny_models.model("layoutlm", labels=labels)

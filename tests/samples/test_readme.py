@@ -12,6 +12,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from hushdoc.__main__ import main
+from hushdoc_export import field_agreement
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 SHORTER = {
@@ -73,6 +74,7 @@ def test_readme_runs_from_top_to_bottom(
     own_documents(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HUSHDOC_POLICY", raising=False)
+    monkeypatch.setattr(field_agreement, "NUM_DOCUMENTS", 8)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
     used = set()
     for what, text in steps():
