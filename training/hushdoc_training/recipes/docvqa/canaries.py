@@ -1,0 +1,117 @@
+"""Canary providers: invented ones in a training, each by a coin, for a lower bound of its epsilon.
+
+Every canary is a provider of one page of a few words with one question. It is trained on or left
+out by a fair coin of the operating system, which nobody else sees. Whoever has the start and the
+released weights guesses the coins; so many right guesses refute every smaller epsilon
+(`hushdoc_training.audit.one_run`), which two fixed groups of providers never do. Canaries are
+independent of all other documents, so that the bound tells nothing about these.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from hushdoc.certificate.claim import Claim
+from hushdoc.document.document import Document
+from hushdoc.labels import LabelledDocument, Question
+from hushdoc_training.audit import first_order, twins
+from hushdoc_training.audit.twins import Coins
+from hushdoc_training.audited_claims import AuditedRun
+from hushdoc_training.models.pointer import Pointer
+from hushdoc_training.recipes.docvqa.private import losses_of
+from hushdoc_training.recipes.docvqa.rows import Row, rows_of
+from hushdoc_training.recipes.docvqa.start import Start
+
+METHOD = "one-run audit: canary providers"
+
+WORDS = 4
+"""Words of a canary's page, one of which answers its question."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Canaries:
+    """Invented providers, and whether each is trained on: to be kept by whoever trains.
+
+    Attributes:
+        documents: One for each canary provider.
+        included: Its coin, shape [canaries].
+    """
+
+    documents: tuple[LabelledDocument, ...]
+    included: Coins
+
+    @property
+    def planted(self) -> list[LabelledDocument]:
+        """Those that are to be trained on, beside all other documents."""
+        pairs = zip(self.documents, self.included, strict=True)
+        return [document for document, there in pairs if there]
+
+    def audited(
+        self, start: Start, end: Pointer, claim: Claim, *, device: torch.device
+    ) -> AuditedRun:
+        """Returns what released weights reveal of the coins, beside what the training claims.
+
+        Args:
+            start: With the weights that training began with; they stay as they are.
+            end: The model that was trained on `planted`, with the released weights.
+            claim: What that training claims, of one guarantee.
+            device: Where losses are computed.
+        """
+        begun = replace(start, model=copy.deepcopy(start.model).to(device).eval())
+        last = {name: value.detach().to(device) for name, value in end.named_parameters()}
+        moved = {
+            name: value.detach() - last[name]
+            for name, value in begun.model.named_parameters()
+            if not torch.equal(value.detach(), last[name])
+        }
+        rows: list[Row] = []
+        for document in self.documents:
+            [row] = rows_of([document], start.encoder)
+            rows.append(row)
+
+        def losses(numbers: Sequence[int]) -> torch.Tensor:
+            return losses_of(begun, [rows[number] for number in numbers], device=device)
+
+        scores = first_order.scores(begun.model, losses, count=len(rows), moved=moved)
+        return twins.audited(
+            scores,
+            self.included,
+            claim,
+            method=METHOD,
+            details={"canaries": len(rows), "planted": int(self.included.sum())},
+        )
+
+
+def drawn(start: Start, count: int, words: Sequence[str], *, seed: int = 1) -> Canaries:
+    """Returns so many canary providers of these words, and a fresh coin for each.
+
+    What they say is drawn by the seed and no secret; their coins are.
+
+    Raises:
+        ValueError: A canary's question has no row: its words are none that the tokenizer knows.
+    """
+    draws = np.random.default_rng(seed)
+    documents = tuple(_canary(number, words, draws) for number in range(count))
+    unread = sum(len(rows_of([document], start.encoder)) != 1 for document in documents)
+    if unread or not count:
+        raise ValueError(
+            f"{unread} of {count} canaries have no row; expected words that the tokenizer knows, "
+            "and at least one canary."
+        )
+    return Canaries(documents=documents, included=twins.coins(count))
+
+
+def _canary(number: int, words: Sequence[str], draws: np.random.Generator) -> LabelledDocument:
+    name = f"canary provider {number}"
+    corners = np.sort(draws.integers(0, 1001, (WORDS, 2, 2)), axis=1).reshape(WORDS, 4)
+    chosen = [words[place] for place in draws.integers(0, len(words), WORDS)]
+    document = Document.from_words(chosen, corners.tolist(), width=1000, height=1000, id=name)
+    answer = int(draws.integers(WORDS))
+    asked = " ".join(words[place] for place in draws.integers(0, len(words), 2))
+    question = Question(text=asked, answers=(chosen[answer],), word_ids=(answer,))
+    return LabelledDocument(document=document, spans=(), questions=(question,), provider=name)
