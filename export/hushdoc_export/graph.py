@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import inspect
 import io
 import logging
 import os
@@ -84,9 +85,12 @@ def trace(
                 opset_version=attention.opset(torch) if fused else None,
                 input_names=list(example),
                 output_names=list(outputs),
-                dynamic_shapes=tuple(
-                    {axis: dims[dim] for axis, dim in free.get(name, {}).items()}
-                    for name in example
+                dynamic_shapes=_as_taken(
+                    model,
+                    [
+                        {axis: dims[dim] for axis, dim in free.get(name, {}).items()}
+                        for name in example
+                    ],
                 ),
             )
             proto = program.model_proto
@@ -100,6 +104,15 @@ def trace(
         ) from error
     strip(proto)
     return proto
+
+
+def _as_taken(model: Any, each: Sequence[Any]) -> tuple[Any, ...]:
+    """Returns what belongs to each input as the forward takes them: those of `*rest` as a tuple."""
+    kinds = [parameter.kind for parameter in inspect.signature(model.forward).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL not in kinds:
+        return tuple(each)
+    named = kinds.index(inspect.Parameter.VAR_POSITIONAL)
+    return (*each[:named], tuple(each[named:]))
 
 
 def _require_one_file(model: Any) -> None:

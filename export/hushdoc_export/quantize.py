@@ -91,7 +91,7 @@ def int8(proto: Any, *, per_channel: bool) -> Any:
     with tempfile.TemporaryDirectory(prefix="hushdoc-export-") as scratch, graph.silence():
         path = Path(scratch) / "int8.onnx"
         quantize_dynamic(
-            _copy(proto),
+            _with_own_tables(_copy(proto)),
             str(path),
             op_types_to_quantize=list(QUANTIZED_OPERATORS),
             per_channel=per_channel,
@@ -100,6 +100,25 @@ def int8(proto: Any, *, per_channel: bool) -> Any:
         converted = onnx.load(str(path))
     graph.strip(converted)
     return converted
+
+
+def _with_own_tables(proto: Any) -> Any:
+    """Gives each product its own copy of a weight that it shares with a look-up in a table.
+
+    The quantizer turns the weight of a transposed product round in place, as in models whose output
+    layer is their table of words; the look-up would then read columns for rows.
+    """
+    tables = {node.input[0] for node in proto.graph.node if node.op_type == "Gather"}
+    weights = {tensor.name: tensor for tensor in proto.graph.initializer}
+    for number, node in enumerate(proto.graph.node):
+        if node.op_type != "Gemm":
+            continue
+        for place, name in enumerate(node.input):
+            if name in tables and name in weights:
+                own = proto.graph.initializer.add()
+                own.CopyFrom(weights[name])
+                own.name = node.input[place] = f"{name}.of_product_{number}"
+    return proto
 
 
 def fp16(proto: Any) -> Any:
