@@ -131,3 +131,30 @@ def test_every_variant_has_a_file_of_its_own() -> None:
     entries = [variant.entry for variant in quantize.VARIANTS.values()]
     assert entries == ["onnx/model.onnx", "onnx/model_int8.onnx", "onnx/model_fp16.onnx"]
     assert all(name == variant.name for name, variant in quantize.VARIANTS.items())
+
+
+def tied() -> Any:
+    """Returns a look-up in a table, whose rows are then compared with the same table."""
+    table = np.random.default_rng(0).standard_normal((40, 8), dtype=np.float32)
+    helper = onnx.helper
+    made = helper.make_graph(
+        [
+            helper.make_node("Gather", ["table", "ids"], ["rows"]),
+            helper.make_node("Gemm", ["rows", "table"], ["logits"], transB=1),
+        ],
+        "tied",
+        [helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["batch"])],
+        [helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["batch", 40])],
+        [onnx.numpy_helper.from_array(table, "table")],
+    )
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def test_a_table_that_a_product_shares_is_rounded_for_both() -> None:
+    ids = {"ids": np.arange(40)}
+    (expected,) = Session(graph.serialize(tied(), notes=NOTES)).run(ids)
+    rounded = quantize.int8(tied(), per_channel=False)
+    types = [tensor.data_type for tensor in rounded.graph.initializer if len(tensor.dims) == 2]
+    assert types == [onnx.TensorProto.INT8] * 2
+    (found,) = Session(graph.serialize(rounded, notes=NOTES)).run(ids)
+    assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()

@@ -16,6 +16,8 @@ from hushdoc.runtime.session import Session
 from hushdoc_export import graph, quantize, seq2seq
 from hushdoc_training.models.vt5 import IGNORED, VT5
 
+pytestmark = pytest.mark.slow  # three graphs are traced
+
 NOTES = {"hushdoc.certificate_id": "ab" * 16}
 
 
@@ -47,7 +49,7 @@ def protos(model: VT5) -> dict[str, Any]:
 
 def loaded(protos: dict[str, Any]) -> dict[str, Session]:
     contents = {name: graph.serialize(proto, notes=NOTES) for name, proto in protos.items()}
-    assert all(onnx_scan.scan(content) == NOTES for content in contents.values())
+    assert all(onnx_scan.scan(content).items() >= NOTES.items() for content in contents.values())
     return {name: Session(content) for name, content in contents.items()}
 
 

@@ -107,6 +107,17 @@ class VT5(nn.Module):
                 self.projection = nn.Linear(self.vision.config.hidden_size, width)
                 self.vision.requires_grad_(False).eval()
 
+    @property
+    def architecture(self) -> str:
+        """What reads the words."""
+        return "t5"
+
+    @property
+    def word_embeddings(self) -> nn.Parameter:
+        """The vocabulary's table, shape [vocabulary, width]."""
+        weight: nn.Parameter = self.t5.shared.weight
+        return weight
+
     def train(self, mode: bool = True) -> Self:
         """Sets the mode of all but the frozen image encoder."""
         super().train(mode)

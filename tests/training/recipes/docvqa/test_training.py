@@ -11,11 +11,11 @@ from hushdoc.labels import LabelledDocument
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.invented import stream
 from hushdoc_training.invented.settings import InventedConfig
-from hushdoc_training.models import pointer
+from hushdoc_training.models import pointer, vt5, vt5_start
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.docvqa.rows import MAX_QUESTIONS, records_of, rows_of
-from hushdoc_training.recipes.docvqa.start import Start, start_from
+from hushdoc_training.recipes.docvqa.start import Start, start_from, vt5_from
 from hushdoc_training.recipes.docvqa.training import train_plain, train_private
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 
@@ -164,3 +164,63 @@ def test_of_a_large_record_the_same_questions_are_read_in_any_order(
     found = questions(receipts)
     assert found == questions(receipts[::-1])
     assert len({tuple(question) for question in found}) <= 5
+
+
+def tiny_vt5(receipts: list[LabelledDocument]) -> Start:
+    texts = [word.text for item in receipts for page in item.document.pages for word in page.words]
+    asked = [question.text for item in receipts for question in item.questions]
+    return vt5_from(
+        "small", vocabulary=lambda: texts + asked, max_tokens=96, max_question=40,
+        size=vt5_start.TINY,
+    )  # fmt: skip
+
+
+def test_a_vt5_is_trained_publicly_and_then_privately(
+    tmp_path: Path, receipts: list[LabelledDocument]
+) -> None:
+    train_plain(
+        tiny_vt5(receipts), receipts, PlainSettings(epochs=1, batch_size=8),
+        out=tmp_path / "public", claim=claims.public((), training={}), quiet=True,
+    )  # fmt: skip
+    begun = vt5_from(str(tmp_path / "public"), vocabulary=list)
+    train_private(
+        begun, receipts, plan(), PrivateSettings(trained="encoder"),
+        out=tmp_path / "run", name="receipts", quiet=True,
+    )  # fmt: skip
+    stored = DocVQACheckpoint.load(tmp_path / "run")
+    assert stored.architecture == "vt5"
+    (guarantee,) = stored.claim.guarantees
+    assert guarantee.unit == "provider"
+    assert stored.claim.training["architecture"] == "vt5"
+    before = vt5.load(tmp_path / "public" / "checkpoint").state_dict()
+    after = vt5.load(stored.folder).state_dict()
+    assert (before["t5.shared.weight"] == after["t5.shared.weight"]).all()
+    assert not (before["boxes.x.weight"] == after["boxes.x.weight"]).all()
+
+
+def test_answers_of_a_vt5_end_and_are_empty_where_there_is_none(
+    receipts: list[LabelledDocument],
+) -> None:
+    encoder = tiny_vt5(receipts).encoder
+    rows = rows_of(receipts, encoder)
+    targets = {encoder.text(row.target[:-1].tolist()) for row in rows}
+    asked = [question for item in receipts for question in item.questions]
+    answers = {" ".join(each.answers[0].lower().split()) for each in asked if each.answers}
+    assert {row.target[-1] for row in rows} == {encoder.asking.eos_id}
+    assert targets - {""} <= answers
+    assert len(targets) > 5
+    assert {len(row.target) == 1 for row in rows if not row.answered} == {True}
+    assert all(len(row.target) > 1 for row in rows if row.answered)
+
+
+def test_a_vt5_needs_public_texts_and_a_start_of_its_kind(
+    tmp_path: Path, start: Start, receipts: list[LabelledDocument]
+) -> None:
+    with pytest.raises(CheckpointError, match="public texts"):
+        vt5_from("small", vocabulary=list)
+    train_plain(
+        start, receipts, PlainSettings(epochs=1, batch_size=8), out=tmp_path / "run",
+        claim=claims.public((), training={}), quiet=True,
+    )  # fmt: skip
+    with pytest.raises(CheckpointError, match="is a pointer"):
+        vt5_from(str(tmp_path / "run"), vocabulary=list)

@@ -1,4 +1,4 @@
-"""What private training of a pointer puts together: rows, a model and a plan."""
+"""What private training puts together: rows, a model and a plan."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from hushdoc.labels import LabelledDocument
-from hushdoc.runtime.questions import QuestionRow
-from hushdoc_training.models import pointer
+from hushdoc.runtime.questions import Asking, QuestionRow
 from hushdoc_training.models.trained import Trained
+from hushdoc_training.models.vt5 import IGNORED
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
@@ -52,7 +52,7 @@ def private_training(
     """
     records = records_of(documents, start.encoder, unit=plan.privacy_unit)
     model = start.model.eval()  # the probe in freeze must not draw dropout masks
-    pointer.freeze(model, trained=Trained.of(settings.trained))
+    start.room.freeze(model, trained=Trained.of(settings.trained))
     model.to(device)
     set_dropout(model, settings.dropout)
     return PrivateTraining(
@@ -65,7 +65,7 @@ def private_training(
         clipping=settings.clipping,
         max_examples=max(1, min(MAX_EXAMPLES, MAX_TOKENS // start.asking.max_tokens)),
         length=lambda row: row.asked.num_tokens,
-        trial_records=trial_records(vocabulary=len(model.word_embeddings)),
+        trial_records=trial_records(start.asking, vocabulary=len(model.word_embeddings)),
         tolerance=BF16_TOLERANCE,
         averaging=settings.averaging,
         noise_distribution=settings.noise_distribution,
@@ -79,12 +79,16 @@ def losses_of(start: Start, rows: Sequence[Row], *, device: torch.device) -> tor
     """Returns the loss of every row, shape [rows], each of that row alone."""
     batch = start.encoder.batch([row.asked for row in rows])
     inputs = {name: torch.from_numpy(value).to(device) for name, value in batch.items()}
-    targets = torch.from_numpy(np.stack([row.target for row in rows])).to(device)
+    longest = max(len(row.target) for row in rows)
+    padded = np.full((len(rows), longest), IGNORED, dtype=np.int64)
+    for number, row in enumerate(rows):
+        padded[number, : len(row.target)] = row.target
+    targets = torch.from_numpy(padded).to(device)
     with mixed_precision(device), attention(device):
         return start.model.losses(inputs, targets)
 
 
-def trial_records(*, vocabulary: int) -> list[tuple[Row, ...]]:
+def trial_records(asking: Asking, *, vocabulary: int) -> list[tuple[Row, ...]]:
     """Returns invented records, so that a test of the clipper reads no protected document."""
     generator = np.random.default_rng(0)
 
@@ -94,8 +98,13 @@ def trial_records(*, vocabulary: int) -> list[tuple[Row, ...]]:
             question=generator.integers(0, vocabulary, question), page=page, start=0, stop=window
         )
         # As many of them have an answer as have none.
+        answered = not place % 2
         ends = np.sort(generator.integers(0, window, 2)) + question + 2
-        return Row(asked=asked, target=NONE if place % 2 else ends)
+        if asking.kind == "pointer":
+            return Row(asked=asked, target=ends if answered else NONE, answered=answered)
+        answer = generator.integers(0, vocabulary, question if answered else 0)
+        target = np.append(answer, int(asking.eos_id or 0))
+        return Row(asked=asked, target=target, answered=answered)
 
     return [
         tuple(row(*lengths, place) for place, lengths in enumerate(record)) for record in TRIAL_ROWS

@@ -36,10 +36,15 @@ NONE: IntArray = np.zeros(2, dtype=np.int64)
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Row:
-    """A question with a window and its target: first and last token of the answer in the row."""
+    """A question with a window and its target.
+
+    For a pointer that is the first and last token of the answer in the row, for VT5 the answer's
+    tokens with their end, alone where there is no answer.
+    """
 
     asked: QuestionRow
     target: IntArray
+    answered: bool  # whether the window has the answer
 
     @property
     def start(self) -> int:
@@ -106,8 +111,8 @@ def _rows(
     except HushdocError:  # blank, too long or of no known token: nothing can be learned from it
         return []
     windows = [row for _, row in windows_of(question, ids, pages, encoder)]
-    held = [row for row in windows if row.target.any()]
-    others = [row for row in windows if not row.target.any()]
+    held = [row for row in windows if row.answered]
+    others = [row for row in windows if not row.answered]
     chosen = [others[int.from_bytes(drawn[:8], "big") % len(others)]] if others else []
     if not question.answers:
         return chosen
@@ -124,9 +129,23 @@ def windows_of(
         row = QuestionRow(question=ids, page=page, start=window.start, stop=window.stop)
         tokens = _tokens(question, page) if window.page == question.page else NONE[:0]
         inside = len(tokens) > 0 and window.start <= tokens[0] and tokens[1] < window.stop
-        target = encoder.first_token(row) + tokens - window.start if inside else NONE
-        made.append((window.page, Row(asked=row, target=target)))
+        target = _target(question, tokens - window.start, row, encoder, inside=inside)
+        made.append((window.page, Row(asked=row, target=target, answered=inside)))
     return made
+
+
+def _target(
+    question: Question,
+    tokens: IntArray,
+    row: QuestionRow,
+    encoder: QuestionEncoder,
+    *,
+    inside: bool,
+) -> IntArray:
+    """Returns what a row is to be answered with; `tokens` are the answer's in its window."""
+    if encoder.asking.kind == "vt5":
+        return encoder.answer(question.answers[0] if inside and question.answers else "")
+    return encoder.first_token(row) + tokens if inside else NONE
 
 
 def _tokens(question: Question, page: EncodedPage) -> IntArray:

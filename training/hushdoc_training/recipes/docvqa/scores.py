@@ -48,7 +48,7 @@ class Scorer:
         windows = windows_of(asked, encoder.question(asked.text), pages, encoder)
         null, best, text = 1.0, -1.0, None
         losses = []
-        held = any(row.target.any() for _, row in windows)
+        held = any(row.answered for _, row in windows)
         for (page, row), scores in zip(windows, self._scores(windows), strict=True):
             first = encoder.first_token(row.asked)
             choices = [0, *range(first, first + row.stop - row.start)]
@@ -61,7 +61,7 @@ class Scorer:
                     words = labelled.document.pages[page].words
                     best = candidate.score
                     text = " ".join(words[word].text for word in candidate.words)
-            if row.target.any() == held:
+            if row.answered == held:
                 logs = torch.from_numpy(scores[choices]).double().log_softmax(0).numpy()
                 ends = np.where(row.target > 0, row.target - first + 1, 0)
                 losses.append(-float(logs[ends, [0, 1]].mean()))

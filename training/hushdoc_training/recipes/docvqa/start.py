@@ -1,29 +1,37 @@
-"""Start: the pointer that training starts from, with its tokenizer, settings and history."""
+"""Start: the model that training starts from, with its tokenizer, settings and history."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+
+import torch
 
 from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError
 from hushdoc.labels import LabelSet
-from hushdoc.runtime.questions import Asking, QuestionEncoder
+from hushdoc.runtime.questions import VT5_PROMPT, Asking, QuestionEncoder
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint, holds_questions
-from hushdoc_training.models import fitting, pointer
+from hushdoc_training.models import fitting, layout, pointer, vt5, vt5_start
 from hushdoc_training.models.pointer import Pointer
+from hushdoc_training.models.vt5 import VT5
 from hushdoc_training.recipes.kie import start as kie
 
 MAX_TOKENS, MAX_QUESTION = 256, 64
 """Tokens of a row and of the longest question, where nobody says otherwise."""
 
 
+ROOMS: Mapping[str, ModuleType] = {"pointer": pointer, "vt5": vt5}
+"""The module of each kind of model."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Start:
     """Where training starts: a model with its tokenizer, settings and history."""
 
-    model: Pointer
+    model: Pointer | VT5
     tokenizer_json: str
     asking: Asking
     claim: Claim | None
@@ -33,6 +41,16 @@ class Start:
     def encoder(self) -> QuestionEncoder:
         """The tokenizer with its settings."""
         return QuestionEncoder(self.tokenizer_json, self.asking)
+
+    @property
+    def room(self) -> ModuleType:
+        """The module of the model's kind, which freezes and loads it."""
+        return ROOMS[self.asking.kind]
+
+    def unreached(self) -> list[str]:
+        """Returns the names of parameters that no gradient reaches, the model in eval mode."""
+        model = self.model.eval()
+        return layout.unreached(model) if isinstance(model, Pointer) else []
 
 
 def start_from(
@@ -45,7 +63,7 @@ def start_from(
     resumed: Path | None = None,
     seed: int = 0,  # of fresh weights
 ) -> Start:
-    """Returns the pointer that training starts from.
+    """Returns the pointer, or the model of a checkpoint of this task, that training starts from.
 
     A checkpoint of this task keeps all its settings; of one that finds fields the encoder is taken,
     with its box level and word order.
@@ -56,7 +74,7 @@ def start_from(
     if holds_questions(Path(source)):
         stored = DocVQACheckpoint.load(Path(source))
         return Start(
-            model=pointer.load(stored.folder),
+            model=ROOMS[stored.architecture].load(stored.folder),
             tokenizer_json=stored.tokenizer_json,
             asking=stored.asking,
             claim=stored.claim,
@@ -94,4 +112,56 @@ def start_from(
         ),
         claim=begun.claim,
         name=begun.name,
+    )
+
+
+def vt5_from(
+    source: str,  # small, a checkpoint of this task, or T5's folder or hub id
+    *,
+    vocabulary: Callable[[], Sequence[str]],  # public texts to learn a tokenizer from
+    max_tokens: int = MAX_TOKENS,
+    max_question: int = MAX_QUESTION,
+    size: Mapping[str, int] = vt5_start.SMALL,
+    seed: int = 0,  # of fresh weights
+) -> Start:
+    """Returns the VT5 of words and boxes that training starts from.
+
+    Raises:
+        CheckpointError: There is nothing to start from, or no public text to learn tokens from.
+    """
+    if holds_questions(Path(source)):
+        begun = start_from(source)
+        if begun.asking.kind != "vt5":
+            raise CheckpointError(
+                f"The start '{source}' is a {begun.asking.kind}; expected a VT5. Choose its "
+                "--architecture, or a start that fits."
+            )
+        return begun
+    torch.manual_seed(seed)
+    if source == "small":
+        texts = vocabulary()
+        if not texts:
+            raise CheckpointError(
+                "A VT5 from nothing learns its tokenizer from public texts, and there is none. "
+                "Train it on public documents first (--public)."
+            )
+        made = vt5_start.from_nothing(vt5_start.tokenizer(texts), size=size)
+    else:
+        made = vt5_start.pretrained(source)
+    return Start(
+        model=made.model,
+        tokenizer_json=made.tokenizer_json,
+        asking=Asking(
+            kind="vt5",
+            prompt=VT5_PROMPT,
+            lowercase=True,
+            box_scale=made.box_scale,
+            max_tokens=max_tokens,
+            overlap=(max_tokens - max_question) // 4,
+            max_question=max_question,
+            eos_id=made.eos_id,
+            pad_id=made.pad_id,
+        ),
+        claim=None,
+        name=source,
     )

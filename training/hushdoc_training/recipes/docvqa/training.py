@@ -19,7 +19,6 @@ from hushdoc.labels import LabelledDocument
 from hushdoc.system import atomic_files
 from hushdoc_training import docvqa_checkpoint, duplicates
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.models import layout
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import COUNTS, PrivateView
 from hushdoc_training.recipes.docvqa.private import losses_of, private_training
@@ -164,7 +163,7 @@ def train_private(
     run.announce()
     if (ended := run.ended()) is not None:
         return ended
-    unused = layout.unreached(start.model.eval())  # no window reaches them, whatever is trained
+    unused = start.unreached()  # no window reaches them, whatever is trained
     read = in_order(documents, start.asking.of_pages)
     if grouped:
         read = duplicates.distinct(read, texts=_texts, content=_content, told=view.shown)

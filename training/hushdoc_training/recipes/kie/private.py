@@ -186,3 +186,5 @@ def set_dropout(model: torch.nn.Module, probability: float) -> None:
         if isinstance(getattr(module, "attention_dropout", None), float):
             # LayoutLM's, which no layer of it holds.
             module.attention_dropout = probability  # type: ignore[assignment]
+        if isinstance(getattr(module, "dropout", None), float):  # T5's attention
+            module.dropout = probability  # type: ignore[assignment]
