@@ -39,7 +39,10 @@ def test_limits_are_those_of_the_code() -> None:
     assert session.TRIM_SECONDS == 0.25
 
 
-def test_the_sample_that_exports_runs_but_for_the_loss_of_random_weights(tmp_path: Path) -> None:
+def test_the_sample_that_exports_runs_but_for_the_loss_of_random_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(field_agreement, "NUM_DOCUMENTS", 20)
     names = {
         "checkpoint": tiny.sealed().parent / "checkpoint",
         "out": tmp_path / "artifact",
