@@ -154,7 +154,10 @@ def test_a_table_that_a_product_shares_is_rounded_for_both() -> None:
     ids = {"ids": np.arange(40)}
     (expected,) = Session(graph.serialize(tied(), notes=NOTES)).run(ids)
     rounded = quantize.int8(tied(), per_channel=False)
-    types = [tensor.data_type for tensor in rounded.graph.initializer if len(tensor.dims) == 2]
-    assert types == [onnx.TensorProto.INT8] * 2
+    kinds = (onnx.TensorProto.UINT8, onnx.TensorProto.INT8)
+    tables = {
+        tuple(tensor.dims): tensor.data_type for tensor in rounded.graph.initializer if tensor.dims
+    }
+    assert tables == {(40, 8): kinds[0], (8, 40): kinds[1]}
     (found,) = Session(graph.serialize(rounded, notes=NOTES)).run(ids)
     assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
