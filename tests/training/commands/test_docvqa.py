@@ -33,3 +33,29 @@ def test_options_of_private_training_are_refused_without_it(
 ) -> None:
     with pytest.raises(SystemExit):
         main(["train", "docvqa", *DATA, "--public", *option, "--out", str(tmp_path / "run")])
+
+
+def test_delta_is_at_most_a_tenth_of_one_over_the_declared_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    # 50 records in a step, of 1000.
+    declared = ("--steps", "2", "--expected-records", "50", "--sampling-rate", "0.05")
+    begin = ["train", "docvqa", *declared, "--start", "small", "--out", str(out)]
+    assert main([*begin, *DATA, "--delta", "1.01e-4"]) == 5
+    said = capsys.readouterr().err
+    assert "DELTA_TOO_LARGE" in said
+    assert "with about 1000 records at most 0.0001" in said
+    ledger = tmp_path / "budget.ledger"
+    begin_ledger = ["ledger", "init", str(ledger), "--data", "forms", "--unit", "document"]
+    assert main([*begin_ledger, "--epsilon", "9", "--delta", "0.001"]) == 0
+    by_document = ("--ledger", str(ledger), "--privacy-unit", "document")
+    assert main([*begin, *DATA, *by_document]) == 5
+    assert "DELTA_TOO_LARGE" in capsys.readouterr().err
+    assert not out.exists()
+    # At the limit it goes on, to documents that are not there.
+    assert main([*begin, "--data", str(tmp_path / "gone"), "--delta", "1e-4"]) == 3
+    # Of 100,000 records 1e-5 would be refused; where nobody says a delta, it is smaller.
+    many = [*begin, "--sampling-rate", "0.0005", "--data", str(tmp_path / "gone")]
+    assert main([*many, "--delta", "1e-5"]) == 5
+    assert main(many) == 3

@@ -19,6 +19,8 @@ from hushdoc_training.commands.training_options import (
     calibrated,
     print_head,
     require_installed,
+    require_small_delta,
+    small_delta,
 )
 
 if TYPE_CHECKING:
@@ -125,12 +127,7 @@ def run(options: argparse.Namespace) -> int:
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     plan = None
     if private:
-        plan = calibrated(
-            options,
-            ledger,
-            privacy_unit=options.privacy_unit,
-            sampling_rate=options.sampling_rate,
-        )
+        plan = _plan(options, ledger)
     source = dataset.Source(
         location=options.data, documents=options.documents, seed=options.seed, labels=None
     )
@@ -141,6 +138,17 @@ def run(options: argparse.Namespace) -> int:
         )
     _train(options, source, documents, ledger=ledger, plan=plan)
     return 0
+
+
+def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
+    """Returns the plan; the records that it declares are those of a step over the sampling rate."""
+    rate = options.sampling_rate
+    records = max(1.0, options.expected_records / rate) if rate > 0 else 1.0  # refused below
+    if options.delta is None and ledger is None:
+        options.delta = small_delta(records)
+    made = calibrated(options, ledger, privacy_unit=options.privacy_unit, sampling_rate=rate)
+    require_small_delta(made, records)
+    return made
 
 
 def _train(

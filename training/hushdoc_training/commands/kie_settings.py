@@ -18,6 +18,8 @@ from hushdoc_training.commands.training_options import (
     add_number,
     add_recipe_number,
     calibrated,
+    require_small_delta,
+    small_delta,
 )
 from hushdoc_training.recipes.kie import guidelines, presets, recipe
 from hushdoc_training.recipes.kie.settings import PrivateSettings
@@ -98,7 +100,7 @@ def suggest(options: argparse.Namespace) -> None:
         "data": options.data,
         "declared-documents": documents,
         "epsilon": options.epsilon,
-        "delta": options.delta or _delta(documents),
+        "delta": options.delta or small_delta(documents),
     }
     for each in (
         guidelines.Suggestion(reason="Yours.", settings=told),
@@ -110,11 +112,6 @@ def suggest(options: argparse.Namespace) -> None:
     sized = recipe.of_size(documents)
     if sized.private.trained != "all":
         print(f"# For so few, --recipe {sized.name} trains {sized.private.trained} alone.")
-
-
-def _delta(records: float) -> float:
-    """Returns the largest delta by default: a tenth of what lets one record be published."""
-    return min(1e-5, 1 / (10 * records))
 
 
 def add_privacy(parser: CommandParser) -> None:
@@ -298,7 +295,7 @@ def plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan | No
         private(options)
     records = max(chosen.documents, options.expected_records / options.sampling_rate)
     if options.delta is None and ledger is None:
-        options.delta = _delta(records)
+        options.delta = small_delta(records)
     made = calibrated(
         options,
         ledger,
@@ -306,14 +303,9 @@ def plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan | No
         sampling_rate=options.sampling_rate,
         accountant=options.accountant,
     )
-    if options.preset is None and made.delta * 10 * records > 1 + 1e-9:
-        raise PrivacyError(
-            f"delta is {made.delta:g}, and with about {records:.0f} records at most "
-            f"{1 / (10 * records):.3g} is allowed, a tenth of one over their number: it is the "
-            "chance that a record may be published. Give a smaller --delta, or --preset by its "
-            "name to train as a paper did.",
-            code="DELTA_TOO_LARGE",
-        )
+    if options.preset is None:
+        preset = ", or --preset by its name to train as a paper did"
+        require_small_delta(made, records, otherwise=preset)
     print(_chosen_line(options, chosen))
     print(
         f"Plan:       {arguments.counted(made.steps, 'step')} of about "

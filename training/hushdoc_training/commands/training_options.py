@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.commands.parsing import CommandParser, usage_errors
-from hushdoc.errors import MissingExtraError
+from hushdoc.errors import MissingExtraError, PrivacyError
 from hushdoc_training.private_view import MODES
 
 if TYPE_CHECKING:
@@ -247,6 +247,23 @@ def calibrated(options: argparse.Namespace, ledger: Ledger | None, **further: An
             clipping_norm=options.clipping_norm,
             expected_records=options.expected_records,
             **further,
+        )
+
+
+def small_delta(records: float) -> float:
+    """Returns the largest delta by default: a tenth of what lets one record be published."""
+    return min(1e-5, 1 / (10 * records))
+
+
+def require_small_delta(plan: PrivacyPlan, records: float, *, otherwise: str = "") -> None:
+    """Raises PrivacyError where delta is above a tenth of one over the declared records."""
+    if plan.delta * 10 * records > 1 + 1e-9:
+        raise PrivacyError(
+            f"delta is {plan.delta:g}, and with about {records:.0f} records at most "
+            f"{1 / (10 * records):.3g} is allowed, a tenth of one over their number: it is the "
+            "chance that a record may be published. Give a smaller --delta"
+            f"{otherwise}.",
+            code="DELTA_TOO_LARGE",
         )
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushdoc.errors import AnnotationError, CheckpointError, PrivacyError
+from hushdoc.document.document import Document
+from hushdoc.errors import AnnotationError, CheckpointError, EmptyDocumentError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.invented import stream
@@ -101,6 +102,18 @@ def test_documents_without_a_provider_are_refused_before_a_folder_is_taken(
         train_private(
             start, unknown, plan(), PrivateSettings(), out=tmp_path / "run", name="a", quiet=True
         )
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_document_without_pages_is_refused_before_a_folder_is_taken(
+    tmp_path: Path, start: Start, receipts: list[LabelledDocument]
+) -> None:
+    text = replace(receipts[0], document=Document.from_text("Total 9.00"), questions=())
+    with pytest.raises(EmptyDocumentError, match="0 pages"):
+        train_private(
+            start, [*receipts[1:], text], plan(), PrivateSettings(), out=tmp_path / "run", name="a",
+            quiet=True,
+        )  # fmt: skip
     assert not (tmp_path / "run").exists()
 
 
