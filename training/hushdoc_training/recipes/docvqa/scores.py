@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from hushdoc.errors import CheckpointError
 from hushdoc.labels import LabelledDocument, Question
 from hushdoc.runtime import pointing
 from hushdoc.runtime.encoding import EncodedPage
@@ -27,6 +28,14 @@ class Scorer:
 
     start: Start
     device: torch.device
+
+    def __post_init__(self) -> None:
+        """Refuses models that do not point."""
+        if self.start.asking.kind != "pointer":
+            raise CheckpointError(
+                f"The start '{self.start.name}' is a {self.start.asking.kind}, and only answers of "
+                "pointers can be scored. Give a run of a pointer."
+            )
 
     def score(self, documents: Sequence[LabelledDocument]) -> list[QuestionScore]:
         """Returns a score for every question of every document, in their order."""
