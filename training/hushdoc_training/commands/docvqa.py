@@ -94,6 +94,13 @@ def register(tasks: Subcommands) -> None:
     )
     add_number(privacy, "--sampling-rate", "Q", 0.25, "probability of each record to be in a step")
     add_budget(parser, privacy, steps=40, clipping_norm=0.1, expected_records=40)
+    add_number(
+        privacy,
+        "--canaries",
+        "N",
+        0,
+        "invented providers that take part by coins and bound this run's epsilon from below",
+    )
     training = parser.add_argument_group("training")
     training.add_argument(
         "--trained",
@@ -120,6 +127,8 @@ def run(options: argparse.Namespace) -> int:
     invented = options.data.startswith("invented:")
     if options.ledger is not None and not private:
         options.refuse_usage("--ledger counts private training; leave --public or --not-private")
+    if options.canaries < 0 or (options.canaries and not private):
+        options.refuse_usage("--canaries is a number from 0, for private training")
     if options.documents_changed and options.ledger is None:
         options.refuse_usage("--documents-changed needs --ledger")
     if options.documents is not None and private and not invented:
@@ -204,6 +213,7 @@ def _train(
             quiet=options.quiet,
             private_numbers=options.private_numbers,
             copies=options.duplicates,
+            num_canaries=options.canaries,
         )
     else:
         with usage_errors(options):

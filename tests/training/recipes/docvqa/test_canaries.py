@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from hushdoc.certificate.claim import Claim
-from hushdoc.errors import PrivacyError
+from hushdoc.errors import CheckpointError, InputError, PrivacyError
 from hushdoc_training import audited_claims
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.models import pointer
@@ -68,6 +69,40 @@ def test_much_is_found_where_there_is_hardly_any_noise_and_no_more_than_claimed(
     with pytest.raises(PrivacyError) as refused:
         caught.require_unrefuted()
     assert refused.value.code == "AUDIT_CONTRADICTION"
+
+
+def test_a_private_run_with_canaries_claims_their_bound_and_goes_on_with_its_coins(
+    tmp_path: Path, start: Start
+) -> None:
+    own = canaries.drawn(start, 8, WORDS, seed=2).documents
+    plan = PrivacyPlan.calibrated(
+        privacy_unit="provider", epsilon=8, delta=1e-5, sampling_rate=0.5, steps=2,
+        clipping_norm=0.1, expected_records=20,
+    )  # fmt: skip
+    settings, out = PrivateSettings(trained="biases"), tmp_path / "run"
+    begun = replace(start, model=copy.deepcopy(start.model))
+    arguments = {"out": out, "name": "receipts", "quiet": True, "device": CPU, "num_canaries": 40}
+    train_private(begun, own, plan, settings, **arguments)
+    claim = DocVQACheckpoint.load(out).claim
+    [audit] = claim.audits
+    assert (audit.unit, audit.canaries, audit.runs) == ("provider", 40, 1)
+    assert audit.epsilon_lower is not None
+    assert claim.guarantees[0].audit_lower_bound == audit.epsilon_lower <= 8
+    assert "40 invented canary providers" in claim.caveats[-1]
+    coins = json.loads((out / canaries.FILE).read_text())
+    assert len(coins) == 40
+    assert claim.training[audited_claims.AUDITS][0]["planted"] == coins.count("1")
+    fresh = canaries.drawn(start, 40, WORDS)
+    again = canaries.resumed(fresh, out)
+    assert [int(there) for there in again.included] == [int(coin) for coin in coins]
+    canaries.keep(out, fresh)  # a run that goes on keeps its coins
+    assert json.loads((out / canaries.FILE).read_text()) == coins
+    with pytest.raises(CheckpointError, match="coins of 41 canaries"):
+        canaries.resumed(canaries.drawn(start, 41, WORDS), out)
+    by_document = replace(plan, privacy_unit="document")
+    with pytest.raises(InputError, match="Canaries are providers"):
+        train_private(begun, own, by_document, settings, **{**arguments, "out": tmp_path / "no"})
+    assert not (tmp_path / "no").exists()
 
 
 def test_each_canary_is_a_provider_of_one_row_with_a_coin_of_its_own(start: Start) -> None:

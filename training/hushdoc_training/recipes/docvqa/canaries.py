@@ -10,15 +10,20 @@ independent of all other documents, so that the bound tells nothing about these.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from hushdoc.certificate.claim import Claim
 from hushdoc.document.document import Document
+from hushdoc.errors import CheckpointError
 from hushdoc.labels import LabelledDocument, Question
+from hushdoc.system import atomic_files
+from hushdoc_training import audited_claims
 from hushdoc_training.audit import first_order, twins
 from hushdoc_training.audit.twins import Coins
 from hushdoc_training.audited_claims import AuditedRun
@@ -28,6 +33,15 @@ from hushdoc_training.recipes.docvqa.rows import Row, rows_of
 from hushdoc_training.recipes.docvqa.start import Start
 
 METHOD = "one-run audit: canary providers"
+
+CAVEAT = (
+    "{count} invented canary providers took part in the training, each by a coin, beside the "
+    "protected documents: epsilonLower is of this very run. With so many canaries it can be "
+    "{ceiling:.2f} at most, so it refutes no larger epsilon."
+)
+
+FILE = "canaries.json"
+"""In the run's folder: the coins, as text of 0 and 1, so that a resumed run goes on with them."""
 
 WORDS = 4
 """Words of a canary's page, one of which answers its question."""
@@ -85,6 +99,38 @@ class Canaries:
             method=METHOD,
             details={"canaries": len(rows), "planted": int(self.included.sum())},
         )
+
+
+def added_to(claim: Claim, run: AuditedRun) -> Claim:
+    """Returns a claim with what was found, and a caveat about what can be."""
+    claim = audited_claims.with_audits(claim, [run])
+    caveat = CAVEAT.format(count=run.audit.canaries, ceiling=run.ceiling)
+    return replace(claim, caveats=(*claim.caveats, caveat))
+
+
+def keep(folder: Path, canaries: Canaries) -> None:
+    """Writes the coins of a run that begins; those of a run that goes on stay."""
+    if not (folder / FILE).exists():
+        text = "".join(str(int(there)) for there in canaries.included)
+        atomic_files.write_file(folder / FILE, json.dumps(text).encode(), mode=0o600)
+
+
+def resumed(canaries: Canaries, folder: Path) -> Canaries:
+    """Returns the same canaries with the coins of the run in a folder.
+
+    Raises:
+        CheckpointError: The coins are not there, or not as many.
+    """
+    try:
+        text = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        text = None
+    if not isinstance(text, str) or len(text) != len(canaries.included) or set(text) - {*"01"}:
+        raise CheckpointError(
+            f"'{folder / FILE}' does not hold the coins of {len(canaries.included)} canaries; a "
+            "run goes on with the coins that it began with. Start a new run."
+        )
+    return replace(canaries, included=np.array([there == "1" for there in text], dtype=np.bool_))
 
 
 def drawn(start: Start, count: int, words: Sequence[str], *, seed: int = 1) -> Canaries:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from functools import partial
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,20 @@ import torch
 
 from hushdoc import arguments
 from hushdoc.certificate.claim import Claim, PublicData
-from hushdoc.errors import AnnotationError, EmptyDocumentError, PrivacyError
+from hushdoc.errors import AnnotationError, EmptyDocumentError, InputError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc.system import atomic_files
 from hushdoc_training import docvqa_checkpoint, duplicates
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import COUNTS, PrivateView
+from hushdoc_training.recipes.docvqa import canaries
+from hushdoc_training.recipes.docvqa.canaries import Canaries
 from hushdoc_training.recipes.docvqa.private import losses_of, private_training
 from hushdoc_training.recipes.docvqa.rows import rows_of, unit_definition
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.kie import epochs, identity
+from hushdoc_training.recipes.kie.audits import known_words
 from hushdoc_training.recipes.kie.records import in_order
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 from hushdoc_training.recipes.kie.start import TOKENIZER
@@ -109,6 +112,7 @@ def train_private(
     private_numbers: str = "hidden",  # one of `private_view.MODES`: whether losses are shown
     copies: str = "group",  # one of `duplicates.CHOICES`, of the unit "document"
     notes: Mapping[str, str] | None = None,  # texts to keep in `out`, by their names
+    num_canaries: int = 0,  # invented providers that bound this run's epsilon from below
 ) -> Outcome:
     """Trains with differential privacy and writes `out/checkpoint`.
 
@@ -146,6 +150,8 @@ def train_private(
         ledger=ledger,
         documents_changed=documents_changed,
     )
+    found = _canaries(start, plan, num_canaries, out if resume else None)
+    begun = replace(start, model=copy.deepcopy(start.model)) if found else start
     run = RecipeRun(
         out=out,
         plan=plan,
@@ -154,6 +160,7 @@ def train_private(
             "mode": "private",
             "private_numbers": private_numbers,
             "copies": copies,
+            **({"canaries": num_canaries} if found else {}),
             **asdict(settings),
             **_identity(start, terms.documents, terms.digest(plan)),
         },
@@ -167,6 +174,19 @@ def train_private(
     read = in_order(documents, start.asking.of_pages)
     if grouped:
         read = duplicates.distinct(read, texts=_texts, content=_content, told=view.shown)
+    if found:
+        read = [*read, *found.planted]
+
+    def audited(claim: Claim) -> Claim:
+        if not found:
+            return claim
+        return canaries.added_to(claim, found.audited(begun, start.model, claim, device=device))
+
+    def keep() -> None:
+        _keep(out, start, notes)
+        if found:
+            canaries.keep(out, found)
+
     return run.take(
         lambda charge: private_training(
             start, read, plan, settings, charge=charge, device=device, view=view
@@ -174,10 +194,24 @@ def train_private(
         model=start.model,
         title=start.name,
         unused=unused,
-        begun=partial(_keep, out, start, notes),
+        begun=keep,
         before=lambda training, number: decay(training.optimizer, settings, number, plan.steps),
+        change=audited,
         save=lambda folder, claim: save(folder, start, claim),
     )
+
+
+def _canaries(start: Start, plan: PrivacyPlan, count: int, resumed: Path | None) -> Canaries | None:
+    """Returns the canaries of a run, of words that the tokenizer knows; None for no canary."""
+    if not count:
+        return None
+    if plan.privacy_unit != "provider":
+        raise InputError(
+            f"Canaries are providers, and the privacy unit is '{plan.privacy_unit}'; expected "
+            "'provider'. Protect providers, or leave canaries out."
+        )
+    made = canaries.drawn(start, count, known_words(start.tokenizer_json))
+    return made if resumed is None else canaries.resumed(made, resumed)
 
 
 def save(folder: Path, start: Start, claim: Claim) -> None:

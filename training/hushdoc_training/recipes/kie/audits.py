@@ -140,7 +140,7 @@ def _forms(start: Start, count: int, length: int, *, seed: int) -> list[Labelled
     They are an audit's choice, and no secret.
     """
     draws = np.random.default_rng(seed)
-    words = _words(start.tokenizer_json)
+    words = known_words(start.tokenizer_json)
     return [
         _form(f"canary-{seed}-{number}", words, length, start.labels, draws)
         for number in range(count)
@@ -171,7 +171,7 @@ def _form(
     return LabelledDocument(document=document, spans=spans)
 
 
-def _words(tokenizer_json: str) -> list[str]:
+def known_words(tokenizer_json: str) -> list[str]:
     """Returns words that the tokenizer has whole, as far as there are."""
     known = sorted(Tokenizer.from_str(tokenizer_json).get_vocab())
     stripped = (token.lstrip("\u0120\u2581") for token in known)
