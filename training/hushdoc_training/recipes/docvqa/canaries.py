@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from hushdoc.certificate.claim import Claim
 from hushdoc.document.document import Document
@@ -27,7 +28,6 @@ from hushdoc_training import audited_claims
 from hushdoc_training.audit import first_order, twins
 from hushdoc_training.audit.twins import Coins
 from hushdoc_training.audited_claims import AuditedRun
-from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.recipes.docvqa.private import losses_of
 from hushdoc_training.recipes.docvqa.rows import Row, rows_of
 from hushdoc_training.recipes.docvqa.start import Start
@@ -66,7 +66,7 @@ class Canaries:
         return [document for document, there in pairs if there]
 
     def audited(
-        self, start: Start, end: Pointer, claim: Claim, *, device: torch.device
+        self, start: Start, end: nn.Module, claim: Claim, *, device: torch.device
     ) -> AuditedRun:
         """Returns what released weights reveal of the coins, beside what the training claims.
 
