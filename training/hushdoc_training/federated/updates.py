@@ -116,7 +116,9 @@ class ClientPlan:
         and so seldom that it tells nobody anything.
         """
         mean, beyond = records * self.sampling_rate, self.most_records + 1
-        if records < beyond or beyond * (math.log(beyond / mean) - 1) + mean > _NEVER:
+        if records < beyond:
+            return
+        if mean < beyond and beyond * (math.log(beyond / mean) - 1) + mean > _NEVER:
             return
         raise PrivacyError(
             f"{records} records at the rate {self.sampling_rate:g} may put more than "

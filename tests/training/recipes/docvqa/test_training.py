@@ -96,6 +96,16 @@ def test_a_start_on_protected_documents_is_refused(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("setting", [{"scaling": "public"}, {"optimizer": "adam-public"}])
+def test_settings_that_pointers_do_not_have_are_refused_not_claimed(
+    setting: dict[str, str], tmp_path: Path, start: Start, receipts: list[LabelledDocument]
+) -> None:
+    unknown = replace(PrivateSettings(), **setting)
+    with pytest.raises(PrivacyError, match="pointers"):
+        train_private(start, receipts, plan(), unknown, out=tmp_path / "run", name="a", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
 def test_documents_without_a_provider_are_refused_before_a_folder_is_taken(
     tmp_path: Path, start: Start, receipts: list[LabelledDocument]
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 import torch
 from private_simulator import CLIP, Silent, known_streams, make_plan
 
+from hushdoc.errors import PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.recipes.kie import frozen_encoder, private
@@ -79,6 +80,30 @@ def test_a_window_is_read_once_and_again_where_there_is_no_room(
     unkept, often = moved(small_start, receipts[:2])
     assert torch.equal(kept, unkept)
     assert often == STEPS * once > 0
+
+
+def test_all_weights_keep_their_names_and_an_encoder_that_moves_is_refused(
+    small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    start = replace(small_start, model=copy.deepcopy(small_start.model))
+    model, _ = private.trained_part(start, PrivateSettings(trained="output"), device=CPU)
+    assert model is not start.model
+    for kind in ("named_parameters", "named_buffers"):
+        kept, whole = dict(getattr(model, kind)()), dict(getattr(start.model, kind)())
+        assert list(kept) == list(whole)
+        assert all(kept[name] is whole[name] for name in whole)
+    assert model.state_dict().keys() == start.model.state_dict().keys()
+
+    def note(module: torch.nn.Module, *_: Any) -> None:
+        next(module.parameters()).data.add_(1e-3)
+
+    start.model.inner.get_submodule("base_model").register_forward_hook(note)
+    plan = make_plan(sampling_rate=1.0, steps=STEPS, expected_records=1)
+    settings = PrivateSettings(trained="output")
+    with pytest.raises(PrivacyError, match="other than by a private step"):
+        private.private_training(
+            start, receipts[:2], plan, settings, charge=lambda step: None, device=CPU
+        )
 
 
 def test_dropout_is_drawn_inside_the_model(

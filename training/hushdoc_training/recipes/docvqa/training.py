@@ -132,6 +132,7 @@ def train_private(
         view.note(COUNTS)
     by_document = plan.privacy_unit == "document"
     grouped = by_document and arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
+    require_known(settings)
     require_readable(documents)
     require_public(start)
     defined = unit_definition(plan.privacy_unit)
@@ -257,6 +258,20 @@ def require_readable(documents: Sequence[LabelledDocument]) -> None:
                     f"{arguments.short_repr(question.word_ids)} of page {question.page}, which has "
                     f"{words} words. Correct the question, or leave it out."
                 )
+
+
+def require_known(settings: PrivateSettings) -> None:
+    """Raises PrivacyError for settings that a claim would state and this training does not have."""
+    unknown = {
+        "optimizer": (settings.optimizer, "adam-public", "another optimizer"),
+        "scaling": (settings.scaling, "public", "'none'"),
+    }
+    for name, (found, lacking, expected) in unknown.items():
+        if found == lacking:
+            raise PrivacyError(
+                f"{name} is '{found}', which the training of pointers does not have; expected "
+                f"{expected}. Leave it out."
+            )
 
 
 def require_public(start: Start) -> None:

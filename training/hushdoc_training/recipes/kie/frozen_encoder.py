@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 
 import torch
@@ -26,13 +25,14 @@ class FrozenEncoder:
 
     Attributes:
         output_layer: The model's own, which takes states of shape [examples, words, in].
+        model: The same weights and names as the whole model's, of which the output layer alone
+            computes: what is released is watched and saved whole.
     """
 
     def __init__(self, model: TokenClassifier, encoder: Encoder, *, device: torch.device) -> None:
         """Keeps the model, whose output layer must be all of it that learns, without dropout."""
-        self.output_layer = nn.Sequential(
-            OrderedDict(classifier=model.inner.get_submodule("classifier"))
-        )
+        self.output_layer = model.inner.get_submodule("classifier")
+        self.model = _held(model, but=self.output_layer)
         self._model, self._encoder, self._device = model, encoder, device
         self._kept: dict[int, tuple[Example, torch.Tensor, torch.Tensor]] = {}
         self._numbers = 0
@@ -66,3 +66,18 @@ class FrozenEncoder:
             self._kept[id(example)] = read  # with the example, so that its id stays its own
             self._numbers += read[1].numel()
         return read
+
+
+def _held(module: nn.Module, *, but: nn.Module) -> nn.Module:
+    """Returns what holds a module's very tensors by their names, computing in one part alone."""
+    if module is but:
+        return module
+    holder = nn.Module()
+    for name, parameter in module.named_parameters(recurse=False):
+        holder.register_parameter(name, parameter)
+    for name, buffer in module.named_buffers(recurse=False):
+        lasting = name not in module._non_persistent_buffers_set
+        holder.register_buffer(name, buffer, persistent=lasting)
+    for name, child in module.named_children():
+        holder.add_module(name, _held(child, but=but))
+    return holder

@@ -112,7 +112,7 @@ def trained_part(
     """
     if Trained.of(settings.trained).kind == "output" and not settings.dropout:
         frozen = FrozenEncoder(start.model, start.encoder, device=device)
-        return frozen.output_layer, frozen.losses_of
+        return frozen.model, frozen.losses_of
     return start.model, partial(losses_of, start.model, start.encoder, device=device)
 
 
