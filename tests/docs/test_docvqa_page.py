@@ -31,7 +31,8 @@ def test_the_samples_run(
     assert hushdoc.Answers.from_dict(json.loads(lines[6])).document_id == "d"
     assert json.loads(lines[7])["error"]["code"] == "BAD_INPUT"
     assert "What is the total?" in Path("answer.html").read_text("utf-8")
-    [commands] = re.findall(r"```sh\n(.*?)```", TEXT, flags=re.DOTALL)
+    asking, *_ = TEXT.split("\n## ", maxsplit=2)[1:]
+    [commands] = re.findall(r"```sh\n(.*?)```", asking, flags=re.DOTALL)
     for command in commands.splitlines():
         assert hushdoc_command_runs.run(*shlex.split(command)[1:]) == 0
     assert Path("answer.png").is_file()
