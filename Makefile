@@ -27,7 +27,7 @@ demo: .venv/.ready
 	kill -INT $$PPID
 
 # About half of the time of all tests; the other half runs beside it.
-HALF := tests/training tests/benchmarks tests/samples
+HALF := tests/training tests/samples
 
 test: .venv/.ready
 	@echo "Lint and one half of the tests run beside the other half, whose output comes last."
