@@ -3,9 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from hushdoc.__main__ import main
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
+from hushdoc_training.models import vt5
 
 DATA = ("--data", "invented:receipt,questions=keyed,providers=0:4", "--documents", "6", "--quiet")
 SHORT = ("--steps", "2", "--expected-records", "2", "--sampling-rate", "0.5")
@@ -25,6 +27,35 @@ def test_a_public_start_is_trained_on_privately_by_providers(tmp_path: Path) -> 
     assert stored.asking.max_tokens == 128
     assert main(goes_on) == 3  # two runs are never mixed
     assert main([*goes_on, "--resume"]) == 0
+
+
+def test_a_vt5_is_trained_by_the_same_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    public, private = tmp_path / "public", tmp_path / "private"
+    begin = ["train", "docvqa", *DATA, "--architecture", "vt5", "--max-tokens", "96"]
+    assert main([*begin, "--start", "tiny", "--public", "--out", str(public)]) == 0
+    goes_on = ["train", "docvqa", *DATA, "--start", str(public)]
+    by_rank = ("--trained", "lora:2", "--out", str(private))
+    assert main([*goes_on, *SHORT, *by_rank]) == 0
+    stored = DocVQACheckpoint.load(private)
+    assert (stored.architecture, stored.asking.max_tokens) == ("vt5", 96)
+    (guarantee,) = stored.claim.guarantees
+    assert guarantee.unit == "provider"
+    assert stored.claim.training["trained"] == "lora:2"
+    before = vt5.load(public / "checkpoint").state_dict()
+    after = vt5.load(stored.folder).state_dict()
+    assert before.keys() == after.keys()
+    query = "t5.decoder.block.0.layer.0.SelfAttention.q.weight"
+    assert not torch.equal(before[query], after[query])
+    assert torch.equal(before["t5.shared.weight"], after["t5.shared.weight"])
+    again = str(tmp_path / "again")
+    assert main([*goes_on, "--not-private", "--out", again]) == 0
+    assert DocVQACheckpoint.load(Path(again)).claim.protected_data
+    capsys.readouterr()
+    assert main([*goes_on, "--architecture", "pointer", "--out", str(tmp_path / "no")]) == 4
+    assert "is a vt5; expected a pointer" in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
 
 
 @pytest.mark.parametrize("option", [("--ledger", "a"), ("--documents-changed",)])

@@ -1,4 +1,4 @@
-"""The task `docvqa` of `hushdoc train`: models that point at answers to questions."""
+"""The task `docvqa` of `hushdoc train`: models that answer questions about documents."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
 
-DESCRIPTION = """Trains a model that answers questions about documents by words on the page.
+DESCRIPTION = """Trains a model that answers questions about documents.
 
   hushdoc train docvqa --data invented:invoice,questions=keyed --public --out runs/public
   hushdoc train docvqa --data path/to/documents --start runs/public --epsilon 8 --out runs/private
 
 By default a provider, whoever issued documents, is protected as a whole: everything of one
-provider is clipped once. Every document must name its provider. The model points at an answer, or
-at none."""
+provider is clipped once. Every document must name its provider. A pointer answers by words on the
+page, or by none; a VT5 writes its answer."""
 
 
 def register(tasks: Subcommands) -> None:
@@ -64,13 +64,18 @@ def register(tasks: Subcommands) -> None:
     model.add_argument(
         "--resume", action="store_true", help="continue the interrupted run in --out"
     )
-    add_choice(model, "--architecture", ("pointer",), "pointer", "what answers")
+    model.add_argument(
+        "--architecture",
+        choices=("pointer", "vt5"),
+        help="what answers: a pointer by words on the page, a VT5 by writing (default: that of a "
+        "run in --start, else pointer)",
+    )
     model.add_argument(
         "--start",
-        default="minilm",
         metavar="MODEL",
-        help="model to start from: minilm, small, a run of this task or of `train kie`, or a "
-        "transformers folder or hub id (default: minilm)",
+        help="model to start from: a run of this task; for a pointer minilm, small, a run of "
+        "`train kie`, or a transformers folder or hub id; for a VT5 tiny, small, or T5's folder or "
+        "hub id (default: minilm, or small for a VT5)",
     )
     add_overlap(model)
     add_number(model, "--max-tokens", "N", 256, "length of a row, question and window, in tokens")
@@ -176,7 +181,8 @@ def _train(
 
     public_texts = source.is_invented or options.public
     start = starts.start_from(
-        options.start,
+        options.start or ("small" if options.architecture == "vt5" else "minilm"),
+        architecture=options.architecture,
         max_tokens=options.max_tokens,
         vocabulary=lambda: (
             [

@@ -24,6 +24,7 @@ from hushdoc_training.models.vt5 import VT5, VT5Config
 
 TINY = {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4}
 SMALL = {"d_model": 128, "d_kv": 32, "d_ff": 384, "num_layers": 3, "num_heads": 4}
+SIZES = {"tiny": TINY, "small": SMALL}
 """Sizes of models from nothing: for tests, and for attacks that a processor can run."""
 
 TINY_IMAGE = {

@@ -13,12 +13,12 @@ from hushdoc.labels import LabelledDocument
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.invented import stream
 from hushdoc_training.invented.settings import InventedConfig
-from hushdoc_training.models import pointer, vt5, vt5_start
+from hushdoc_training.models import pointer, vt5
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.docvqa.rows import MAX_QUESTIONS, records_of, rows_of
 from hushdoc_training.recipes.docvqa.scores import Scorer
-from hushdoc_training.recipes.docvqa.start import Start, start_from, vt5_from
+from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import train_plain, train_private
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 
@@ -97,11 +97,11 @@ def test_a_start_on_protected_documents_is_refused(
 
 
 @pytest.mark.parametrize("setting", [{"scaling": "public"}, {"optimizer": "adam-public"}])
-def test_settings_that_pointers_do_not_have_are_refused_not_claimed(
+def test_settings_that_questions_do_not_have_are_refused_not_claimed(
     setting: dict[str, str], tmp_path: Path, start: Start, receipts: list[LabelledDocument]
 ) -> None:
     unknown = replace(PrivateSettings(), **setting)
-    with pytest.raises(PrivacyError, match="pointers"):
+    with pytest.raises(PrivacyError, match="on questions"):
         train_private(start, receipts, plan(), unknown, out=tmp_path / "run", name="a", quiet=True)
     assert not (tmp_path / "run").exists()
 
@@ -194,10 +194,9 @@ def test_of_a_large_record_the_same_questions_are_read_in_any_order(
 def tiny_vt5(receipts: list[LabelledDocument]) -> Start:
     texts = [word.text for item in receipts for page in item.document.pages for word in page.words]
     asked = [question.text for item in receipts for question in item.questions]
-    return vt5_from(
-        "small", vocabulary=lambda: texts + asked, max_tokens=96, max_question=40,
-        size=vt5_start.TINY,
-    )  # fmt: skip
+    return start_from(
+        "tiny", architecture="vt5", vocabulary=lambda: texts + asked, max_tokens=96, max_question=40
+    )
 
 
 def test_a_vt5_is_trained_publicly_and_then_privately(
@@ -207,15 +206,15 @@ def test_a_vt5_is_trained_publicly_and_then_privately(
         tiny_vt5(receipts), receipts, PlainSettings(epochs=1, batch_size=8),
         out=tmp_path / "public", claim=claims.public((), training={}), quiet=True,
     )  # fmt: skip
-    begun = vt5_from(str(tmp_path / "public"), vocabulary=list)
+    begun = start_from(str(tmp_path / "public"))
     train_private(
-        begun, receipts, plan(), PrivateSettings(trained="encoder"),
+        begun, receipts, plan("document"), PrivateSettings(trained="encoder"),
         out=tmp_path / "run", name="receipts", quiet=True,
     )  # fmt: skip
     stored = DocVQACheckpoint.load(tmp_path / "run")
     assert stored.architecture == "vt5"
     (guarantee,) = stored.claim.guarantees
-    assert guarantee.unit == "provider"
+    assert guarantee.unit == "document"
     assert stored.claim.training["architecture"] == "vt5"
     before = vt5.load(tmp_path / "public" / "checkpoint").state_dict()
     after = vt5.load(stored.folder).state_dict()
@@ -244,11 +243,11 @@ def test_answers_of_a_vt5_end_and_are_empty_where_there_is_none(
 def test_a_vt5_needs_public_texts_and_a_start_of_its_kind(
     tmp_path: Path, start: Start, receipts: list[LabelledDocument]
 ) -> None:
-    with pytest.raises(CheckpointError, match="public texts"):
-        vt5_from("small", vocabulary=list)
+    with pytest.raises(CheckpointError, match="public documents"):
+        start_from("small", architecture="vt5", vocabulary=list)
     train_plain(
         start, receipts, PlainSettings(epochs=1, batch_size=8), out=tmp_path / "run",
         claim=claims.public((), training={}), quiet=True,
     )  # fmt: skip
     with pytest.raises(CheckpointError, match="is a pointer"):
-        vt5_from(str(tmp_path / "run"), vocabulary=list)
+        start_from(str(tmp_path / "run"), architecture="vt5")

@@ -54,8 +54,9 @@ class Start:
 
 
 def start_from(
-    source: str,  # minilm, small, a checkpoint or run of any task, or a folder or hub id
+    source: str,  # minilm, tiny, small, a checkpoint or run of any task, or a folder or hub id
     *,
+    architecture: str | None = None,  # one of ROOMS; None: that of a checkpoint, else "pointer"
     max_tokens: int = MAX_TOKENS,
     max_question: int = MAX_QUESTION,
     box_level: str = "word",
@@ -63,22 +64,39 @@ def start_from(
     resumed: Path | None = None,
     seed: int = 0,  # of fresh weights
 ) -> Start:
-    """Returns the pointer, or the model of a checkpoint of this task, that training starts from.
+    """Returns the model that training starts from.
 
-    A checkpoint of this task keeps all its settings; of one that finds fields the encoder is taken,
-    with its box level and word order.
+    A checkpoint of this task keeps all its settings. A pointer takes the encoder of one that finds
+    fields, with its box level and word order. A VT5 begins from nothing, "tiny" or "small", with a
+    tokenizer that it learns from public texts, or from T5's folder or hub id.
 
     Raises:
-        CheckpointError: There is nothing to start from, or it does not fit rows of so many tokens.
+        CheckpointError: There is nothing to start from, no public text to learn tokens from, or it
+            does not fit the architecture or rows of so many tokens.
     """
     if holds_questions(Path(source)):
         stored = DocVQACheckpoint.load(Path(source))
+        if architecture not in (None, stored.architecture):
+            raise CheckpointError(
+                f"The start '{source}' is a {stored.architecture}; expected a {architecture}. "
+                "Choose the --architecture of the start, or a start that fits."
+            )
         return Start(
             model=ROOMS[stored.architecture].load(stored.folder),
             tokenizer_json=stored.tokenizer_json,
             asking=stored.asking,
             claim=stored.claim,
             name=f"checkpoint of a {stored.architecture}",
+        )
+    if architecture == "vt5":
+        return _vt5(
+            source,
+            vocabulary,
+            max_tokens=max_tokens,
+            max_question=max_question,
+            box_level=box_level,
+            resumed=resumed,
+            seed=seed,
         )
     labels = None if kie.is_checkpoint(source) else LabelSet(fields=())
     begun = kie.start_from(
@@ -115,37 +133,21 @@ def start_from(
     )
 
 
-def vt5_from(
-    source: str,  # small, a checkpoint of this task, or T5's folder or hub id
+def _vt5(
+    source: str,
+    vocabulary: Callable[[], Sequence[str]] | None,
     *,
-    vocabulary: Callable[[], Sequence[str]],  # public texts to learn a tokenizer from
-    max_tokens: int = MAX_TOKENS,
-    max_question: int = MAX_QUESTION,
-    size: Mapping[str, int] = vt5_start.SMALL,
-    seed: int = 0,  # of fresh weights
+    max_tokens: int,
+    max_question: int,
+    box_level: str,
+    resumed: Path | None,
+    seed: int,
 ) -> Start:
-    """Returns the VT5 of words and boxes that training starts from.
-
-    Raises:
-        CheckpointError: There is nothing to start from, or no public text to learn tokens from.
-    """
-    if holds_questions(Path(source)):
-        begun = start_from(source)
-        if begun.asking.kind != "vt5":
-            raise CheckpointError(
-                f"The start '{source}' is a {begun.asking.kind}; expected a VT5. Choose its "
-                "--architecture, or a start that fits."
-            )
-        return begun
+    """Returns the VT5 of words and boxes that training starts from."""
     torch.manual_seed(seed)
-    if source == "small":
-        texts = vocabulary()
-        if not texts:
-            raise CheckpointError(
-                "A VT5 from nothing learns its tokenizer from public texts, and there is none. "
-                "Train it on public documents first (--public)."
-            )
-        made = vt5_start.from_nothing(vt5_start.tokenizer(texts), size=size)
+    if source in vt5_start.SIZES:
+        learned = kie.learned_tokenizer(vt5_start.tokenizer, vocabulary, resumed)
+        made = vt5_start.from_nothing(learned, size=vt5_start.SIZES[source])
     else:
         made = vt5_start.pretrained(source)
     return Start(
@@ -159,6 +161,7 @@ def vt5_from(
             max_tokens=max_tokens,
             overlap=(max_tokens - max_question) // 4,
             max_question=max_question,
+            box_level=box_level,
             eos_id=made.eos_id,
             pad_id=made.pad_id,
         ),

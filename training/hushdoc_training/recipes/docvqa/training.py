@@ -269,7 +269,7 @@ def require_known(settings: PrivateSettings) -> None:
     for name, (found, lacking, expected) in unknown.items():
         if found == lacking:
             raise PrivacyError(
-                f"{name} is '{found}', which the training of pointers does not have; expected "
+                f"{name} is '{found}', which training on questions does not have; expected "
                 f"{expected}. Leave it out."
             )
 

@@ -95,7 +95,8 @@ def start_from(
     if source in ("minilm", "minilm-text"):
         model, tokenizer_json, special = layout.minilm(labels, boxes=source == "minilm")
     elif source == "small":
-        model, tokenizer_json, special = layout.small(labels, _vocabulary(vocabulary, resumed))
+        learned = learned_tokenizer(layout.wordpiece, vocabulary, resumed)
+        model, tokenizer_json, special = layout.small(labels, learned)
     else:
         model, tokenizer_json, special = layout.pretrained(source, labels)
     if not model.reads_boxes and box_level == "word":  # the default of every start
@@ -143,13 +144,18 @@ def reads_images(source: str) -> bool:
     return is_checkpoint(source) and Checkpoint.load(Path(source)).preprocessing.image is not None
 
 
-def _vocabulary(texts: Callable[[], Sequence[str]] | None, resumed: Path | None) -> str:
+def learned_tokenizer(
+    learn: Callable[[Sequence[str]], str],
+    texts: Callable[[], Sequence[str]] | None,  # public ones
+    resumed: Path | None,
+) -> str:
+    """Returns the tokenizer of a model from nothing, as its run folder has it or learned anew."""
     if resumed is not None and (resumed / TOKENIZER).is_file():
         return (resumed / TOKENIZER).read_text(encoding="utf-8")
     found = texts() if texts else ()
     if not found:
         raise CheckpointError(
-            "The small model learns its vocabulary from public documents, and none are given. "
+            "A model from nothing learns its vocabulary from public documents, and none are given. "
             "Train it on --data invented:... --public first."
         )
-    return layout.wordpiece(found)
+    return learn(found)
