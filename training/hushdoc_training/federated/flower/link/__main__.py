@@ -252,7 +252,6 @@ def _serve(run: _Run, settings: dict[str, Any]) -> uvicorn.Server:
             access_log=False,
         )
     )
-    server.install_signal_handlers = lambda: None
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until = time.monotonic() + wire.PATIENCE
