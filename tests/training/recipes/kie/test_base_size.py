@@ -23,7 +23,7 @@ from hushdoc_training.recipes.kie.start import Start
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("images", [False])
+@pytest.mark.parametrize("images", [False, True])
 def test_a_layoutlmv3_of_base_size_takes_a_private_step(tmp_path: Path, images: bool) -> None:
     config = invented.InventedConfig(document_types=("till-receipt",), labels="fields")
     written = invented.write(tmp_path / "data", seed=5, count=2, config=config, images=images)
