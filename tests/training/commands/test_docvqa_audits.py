@@ -1,39 +1,70 @@
+"""`hushdoc audit providers` and `memorization`, by the commands and the words of docs/docvqa.md."""
+
 from __future__ import annotations
 
 import json
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 
+from hushdoc import labelled_files
 from hushdoc.__main__ import main
-from hushdoc_training.data import dataset
+from hushdoc.document.document import Document
+from hushdoc.labels import LabelledDocument, Question
+from hushdoc_training.audit import memorization, one_run, provider_membership, twins
 from hushdoc_training.privacy import claims
+from hushdoc_training.recipes.docvqa import rows
 from hushdoc_training.recipes.docvqa import start as starts
 from hushdoc_training.recipes.docvqa.training import save
 
-MEMBERS = "invented:receipt,questions=keyed,providers=0:5"
-OTHERS = "invented:receipt,questions=keyed,providers=20:25"
+TEXT = (Path(__file__).parents[3] / "docs/docvqa.md").read_text("utf-8")
+ATTACKS = " ".join(TEXT.split("\n## Attacks\n")[1].split("\n## ")[0].split())
+PROVIDERS, MEMORIZATION = (
+    shlex.split(command)[1:]
+    for command in re.findall(r"^hushdoc audit .*$", TEXT, flags=re.MULTILINE)
+)
+WORDS = [first + second for first in "bdfgklmn" for second in ("ara", "olo", "umi")]
+
+
+def receipt(number: int) -> LabelledDocument:
+    """A page of few words, with a question about its provider and one about its total."""
+    name = f"{WORDS[number]} {WORDS[-number]}"
+    words = [*name.split(), "ltd", "Total", f"{number}.50", "paid"]
+    boxes = [(10, 20 * place, 90, 20 * place + 15) for place in range(len(words))]
+    questions = (
+        Question(text="Who sent it?", answers=(name,), key="provider_name", word_ids=(0, 1)),
+        Question(text="What is the total?", answers=(words[4],), key="total", word_ids=(4,)),
+    )
+    document = Document.from_words(words, boxes, width=100, height=200, id=f"{number}")
+    return LabelledDocument(document=document, spans=(), questions=questions, provider=name)
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Two checkpoints of pointers that know no answer."""
-    documents = dataset.read(dataset.Source(location=MEMBERS, documents=2))
-    words = [word.text for item in documents for page in item.document.pages for word in page.words]
-    folder = tmp_path_factory.mktemp("runs")
-    for seed in (0, 1):
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the page's commands name: runs of pointers that know no answer, seen and unseen."""
+    made = tmp_path_factory.mktemp("attacks")
+    for seed, names in enumerate((("private", "model"), ("public", "without-them"))):
         start = starts.start_from(
-            "small", max_tokens=128, max_question=64, vocabulary=lambda: words, seed=seed
+            "small", max_tokens=64, max_question=32, vocabulary=lambda: WORDS, seed=seed
         )
-        save(folder / f"{seed}", start, claims.public((), training={}))
-    return str(folder / "0"), str(folder / "1")
+        save(made / "runs" / names[0], start, claims.public((), training={}))
+        (made / "runs" / names[1]).symlink_to(made / "runs" / names[0])
+    for name, numbers in (("seen", range(1, 5)), ("unseen", range(5, 9))):
+        labelled_files.write(made / name, map(receipt, numbers))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
 
 
 def test_providers_are_guessed_and_the_output_says_that_it_is_no_bound(
-    runs: tuple[str, str], capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    model, start = runs
-    command = ["audit", "providers", model, "--start", start, "--documents", "14", "--quick"]
-    assert main([*command, "--members", MEMBERS, "--others", OTHERS, "--json"]) == 0
+    assert main([*PROVIDERS, "--quick", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["kind"], found["epsilon_lower"]) == ("table", None)
     assert "no lower bound" in found["note"]
@@ -41,20 +72,51 @@ def test_providers_are_guessed_and_the_output_says_that_it_is_no_bound(
         "AZK", "AZK with G4", "AZK, supervised", "APK", "APK with G4",
         "AZK+CLS1+CLS2", "APK+CLS1+CLS2",
     ]  # fmt: skip
-    assert found["utility"]["members"]["questions"] > 0
-    assert main([*command, "--members", MEMBERS, "--others", MEMBERS]) == 3
+    assert [side["questions"] for side in found["utility"].values()] == [8, 8]
+    assert main([*PROVIDERS, "--others", "seen"]) == 3
     assert "providers stand on both sides" in capsys.readouterr().err
 
 
-def test_hidden_answers_are_counted_against_a_twin(
-    runs: tuple[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    model, twin = runs
-    command = ["audit", "memorization", model, "--members", MEMBERS, "--documents", "4"]
-    assert main([*command, "--twin", twin, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["questions"] > 0
-    assert main([*command, "--twin", model]) == 0
+def test_hidden_answers_are_counted_against_a_twin(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*MEMORIZATION, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["questions"] == 4
+    assert main([*MEMORIZATION, "--twin", "runs/model"]) == 0
     assert "memorised: 0, 0 of them" in capsys.readouterr().out
     plain = ["--members", "invented:receipt", "--documents", "2"]
-    assert main(["audit", "memorization", model, "--twin", twin, *plain]) == 3
+    assert main([*MEMORIZATION, *plain]) == 3
     assert "expected questions with the keys" in capsys.readouterr().err
+
+
+def test_a_twin_of_another_kind_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = starts.start_from("tiny", architecture="vt5", vocabulary=lambda: [*WORDS, "total due"])
+    save(folder / "vt5", start, claims.public((), training={}))
+    assert main([*MEMORIZATION, "--twin", "vt5"]) == 4
+    assert "is a vt5; expected a pointer" in capsys.readouterr().err
+
+
+def test_the_page_says_what_the_attacks_do() -> None:
+    attacks = provider_membership
+    methods = {method.name: method for method in attacks.METHODS}
+    assert not methods["AZK"].supervised
+    assert methods["AZK"].features == ("accuracy", "nls")
+    assert methods["APK"].supervised
+    assert set(methods["APK"].features) == {*attacks.G1, *attacks.G2, *attacks.G3}
+    assert f"APK knows {attacks.KNOWN_SHARE:.0%}".replace("%", " %") in ATTACKS
+    assert len(attacks.SEEDS) == 5
+    assert "the mean accuracy over five seeds" in ATTACKS
+    few, more, most = attacks.LEAST_QUESTIONS
+    assert f"s = {few}, {more} and {most} questions" in ATTACKS
+    rates = [f"{100 * rate:g}" for rate in attacks.FALSE_POSITIVE_RATES]
+    assert f"{rates[0]}, {rates[1]} and {rates[2]} %" in ATTACKS
+    assert memorization.KEYS == ("provider_name", "email", "tax_id")
+    assert "(its name, e-mail address or tax number)" in ATTACKS
+    assert rows.MAX_QUESTIONS == 64
+    # A thousand canaries, all guessed right, at the default delta.
+    guesses = 2 * (int(one_run.SHARE * 1000) // 2)
+    best = one_run.Guesses(canaries=1000, guesses=guesses, right=guesses)
+    assert best.ceiling(1e-5, twins.CONFIDENCE) < 8
+    assert "1,000 canaries refute no epsilon of 8" in ATTACKS
+    for word in ("AUDIT_CONTRADICTION", "canaries.json", "**no lower bound of epsilon**"):
+        assert word in ATTACKS

@@ -200,7 +200,10 @@ def _scorer(source: str, *, like: Scorer | None = None) -> Scorer:
     else:
         asking = like.start.asking
         start = starts.start_from(
-            source, max_tokens=asking.max_tokens, max_question=asking.max_question
+            source,
+            architecture=asking.kind,
+            max_tokens=asking.max_tokens,
+            max_question=asking.max_question,
         )
     return scores.Scorer(start=start, device=best_device())
 

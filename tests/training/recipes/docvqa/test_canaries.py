@@ -5,12 +5,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 import torch
 
 from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError, InputError, PrivacyError
+from hushdoc_export.docvqa import export
 from hushdoc_training import audited_claims
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.models import pointer
@@ -60,15 +62,16 @@ def test_much_is_found_where_there_is_hardly_any_noise_and_no_more_than_claimed(
     assert lower is not None
     assert 1.0 < lower <= run.ceiling
     assert run.details["planted"] == len(found.planted)
-    added = audited_claims.with_audits(claim, [run])
+    added = canaries.added_to(claim, run)
     assert added.guarantees[0].audit_lower_bound == lower
     audited_claims.require_unrefuted(added)
-    # The same weights under a claim that such noise does not hold are refused.
-    false = replace(claim, guarantees=(replace(claim.guarantees[0], epsilon=0.5, profile=()),))
-    caught = found.audited(start, pointer.load(stored.folder), false, device=CPU)
+    # The same weights under a claim that such noise does not hold are not exported.
+    false = replace(added, guarantees=(replace(added.guarantees[0], epsilon=0.5, profile=()),))
+    (stored.folder / "claim.json").write_bytes(false.to_json())
     with pytest.raises(PrivacyError) as refused:
-        caught.require_unrefuted()
+        export(stored.folder, tmp_path / "sealed", tiny.release())
     assert refused.value.code == "AUDIT_CONTRADICTION"
+    assert not (tmp_path / "sealed").exists()
 
 
 def test_a_private_run_with_canaries_claims_their_bound_and_goes_on_with_its_coins(

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
+from hushdoc.document.document import Document
+from hushdoc.labels import LabelledDocument, Question
 from hushdoc_training.invented import stream
 from hushdoc_training.invented.settings import InventedConfig
+from hushdoc_training.models.vt5 import VT5
 from hushdoc_training.recipes.docvqa.private import losses_of
 from hushdoc_training.recipes.docvqa.rows import rows_of
 from hushdoc_training.recipes.docvqa.scores import Scorer
@@ -45,3 +49,33 @@ def test_scores_are_of_words_of_the_page_and_losses_those_of_training() -> None:
             assert found.loss == pytest.approx(float(each[0]), rel=3e-2)  # of bfloat16, maybe
             compared += 1
     assert compared
+
+
+def test_a_vt5_says_what_it_learned_as_surely_as_its_tokens_are_likely() -> None:
+    asked = Question(text="Who?", answers=("Kara Olo",), key="provider_name", word_ids=(0, 1))
+    words = ["Kara", "Olo", "Umi", "12"]
+    page = Document.from_words(words, [(0, 0, 9, 9)] * 4, width=99, height=99, id="one")
+    known = LabelledDocument(document=page, spans=(), questions=(asked,), provider="Kara Olo")
+    start = start_from(
+        "tiny", architecture="vt5", max_tokens=64, max_question=40,
+        vocabulary=lambda: [*words, "who", "question context", "total due"],
+    )  # fmt: skip
+    model = start.model.eval()
+    assert isinstance(model, VT5)
+    rows = rows_of([known], start.encoder)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(20):
+        losses_of(start, rows, device=CPU).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    nothing = replace(asked, text="Who else?", answers=(), word_ids=())
+    document = replace(known, questions=(asked, nothing))
+    [found, other] = Scorer(start=start, device=CPU).score([document])
+    assert (found.prediction, found.exact_match, other.answers) == ("kara olo", 1.0, ())
+    with torch.inference_mode():
+        loss = float(losses_of(start, rows, device=CPU)[0])
+    assert found.loss == pytest.approx(loss, rel=3e-2)
+    # The end token is in the loss and not in the confidence.
+    tokens = len(rows[0].target)
+    assert math.exp(-tokens * loss) <= found.confidence * 1.03 <= 1.03
+    assert found.confidence ** (1 / (tokens - 1)) == pytest.approx(math.exp(-loss), abs=0.2)

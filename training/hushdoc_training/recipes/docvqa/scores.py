@@ -1,19 +1,21 @@
-"""Answers of a pointer to the questions of labelled documents, read as at run time."""
+"""Answers of a model to the questions of labelled documents, each window read as at run time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from hushdoc.errors import CheckpointError
+from hushdoc.document.page import Word
 from hushdoc.labels import LabelledDocument, Question
 from hushdoc.runtime import pointing
-from hushdoc.runtime.encoding import EncodedPage
 from hushdoc.runtime.session import Array
+from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.question_scores import QuestionScore
+from hushdoc_training.recipes.docvqa.private import losses_of
 from hushdoc_training.recipes.docvqa.rows import Row, windows_of
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.kie.records import in_order
@@ -21,79 +23,119 @@ from hushdoc_training.recipes.kie.records import in_order
 BATCH_SIZE = 16
 """Most windows that are computed together."""
 
+Windows = Sequence[tuple[int, Row]]
+"""Each with the number of its page."""
+
+
+class _Reading(NamedTuple):
+    """What a model says of one window; `text` is empty for no answer."""
+
+    text: str
+    confidence: float  # of `text`, unless it is empty
+    null: float  # the probability that there is no answer; 0 where VT5 wrote one
+    loss: float
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scorer:
-    """A pointer that is asked all questions of documents; `question_scores.Answering`."""
+    """A pointer or VT5 that is asked all questions of documents; `question_scores.Answering`.
+
+    VT5 writes what it likes, greedily: nothing has to stand on the page.
+    """
 
     start: Start
     device: torch.device
 
-    def __post_init__(self) -> None:
-        """Refuses models that do not point."""
-        if self.start.asking.kind != "pointer":
-            raise CheckpointError(
-                f"The start '{self.start.name}' is a {self.start.asking.kind}, and only answers of "
-                "pointers can be scored. Give a run of a pointer."
-            )
-
     def score(self, documents: Sequence[LabelledDocument]) -> list[QuestionScore]:
         """Returns a score for every question of every document, in their order."""
-        model, encoder = self.start.model.to(self.device), self.start.encoder
+        model = self.start.model.to(self.device)
         was_training = model.training
         model.eval()
-        found = []
+        found: list[QuestionScore] = []
         with torch.inference_mode():
             for labelled in in_order(documents, self.start.asking.of_pages):
-                pages = [encoder.page(page) for page in labelled.document.pages]
-                found += [self._scored(labelled, asked, pages) for asked in labelled.questions]
+                found += self._scored(labelled)
         model.train(was_training)
         return found
 
-    def _scored(
-        self, labelled: LabelledDocument, asked: Question, pages: Sequence[EncodedPage]
-    ) -> QuestionScore:
-        encoder, asking = self.start.encoder, self.start.asking
-        windows = windows_of(asked, encoder.question(asked.text), pages, encoder)
-        null, best, text = 1.0, -1.0, None
-        losses = []
-        held = any(row.answered for _, row in windows)
-        for (page, row), scores in zip(windows, self._scores(windows), strict=True):
-            first = encoder.first_token(row.asked)
-            choices = [0, *range(first, first + row.stop - row.start)]
-            reading = pointing.spans(
-                scores[choices], row.asked, max_answer=asking.max_answer, count=1
-            )
-            null = min(null, reading.null_score)
-            for candidate in reading.candidates:
-                if candidate.score > best:
-                    words = labelled.document.pages[page].words
-                    best = candidate.score
-                    text = " ".join(words[word].text for word in candidate.words)
-            if row.answered == held:
-                logs = torch.from_numpy(scores[choices]).double().log_softmax(0).numpy()
-                ends = np.where(row.target > 0, row.target - first + 1, 0)
-                losses.append(-float(logs[ends, [0, 1]].mean()))
-        if null > best:
-            text = None
-        return QuestionScore(
-            document_id=labelled.document.id,
-            provider=labelled.provider,
-            key=asked.key,
-            text=asked.text,
-            answers=asked.answers,
-            prediction=text,
-            confidence=null if text is None else best,
-            loss=min(losses, default=0.0),
+    def _scored(self, labelled: LabelledDocument) -> list[QuestionScore]:
+        encoder = self.start.encoder
+        pages = [encoder.page(page) for page in labelled.document.pages]
+        asked = [
+            windows_of(question, encoder.question(question.text), pages, encoder)
+            for question in labelled.questions
+        ]
+        every = [window for windows in asked for window in windows]
+        readings = iter(
+            [
+                reading
+                for at in range(0, len(every), BATCH_SIZE)
+                for reading in self._read(every[at : at + BATCH_SIZE], labelled)
+            ]
+        )
+        return [
+            _score(labelled, question, windows, [next(readings) for _ in windows])
+            for question, windows in zip(labelled.questions, asked, strict=True)
+        ]
+
+    def _read(self, windows: Windows, labelled: LabelledDocument) -> list[_Reading]:
+        batch = self.start.encoder.batch([row.asked for _, row in windows])
+        inputs = {name: torch.from_numpy(value).to(self.device) for name, value in batch.items()}
+        model = self.start.model
+        if isinstance(model, Pointer):
+            scores = model(**inputs).float().cpu().numpy()
+            return [
+                self._pointed(labelled.document.pages[page].words, row, each)
+                for (page, row), each in zip(windows, scores, strict=True)
+            ]
+        rows = [row for _, row in windows]
+        none = [replace(row, target=self.start.encoder.answer("")) for row in rows]
+        said = model.answer(inputs, max_answer=self.start.asking.max_answer)
+        texts = [self.start.encoder.text(tokens) for tokens in said.tokens]
+        losses, ends = (losses_of(self.start, each, device=self.device) for each in (rows, none))
+        nulls = [
+            0.0 if text else float(null) for text, null in zip(texts, (-ends).exp(), strict=True)
+        ]
+        each = zip(texts, said.confidence, nulls, losses.tolist(), strict=True)
+        return [_Reading(*reading) for reading in each]
+
+    def _pointed(self, words: Sequence[Word], row: Row, scores: Array) -> _Reading:
+        """Returns what the scores of a row's tokens say, shape [tokens, 2]."""
+        first = self.start.encoder.first_token(row.asked)
+        scores = scores[[0, *range(first, first + row.stop - row.start)]]
+        most = self.start.asking.max_answer
+        found = pointing.spans(scores, row.asked, max_answer=most, count=1)
+        logs = torch.from_numpy(scores).double().log_softmax(0).numpy()
+        ends = np.where(row.target > 0, row.target - first + 1, 0)
+        best = found.candidates[0] if found.candidates else None
+        return _Reading(
+            text="" if best is None else " ".join(words[at].text for at in best.words),
+            confidence=0.0 if best is None else best.score,
+            null=found.null_score,
+            loss=-float(logs[ends, [0, 1]].mean()),
         )
 
-    def _scores(self, windows: Sequence[tuple[int, Row]]) -> list[Array]:
-        """Returns the scores of each window's tokens, shape [tokens of the row, 2]."""
-        made: list[Array] = []
-        for at in range(0, len(windows), BATCH_SIZE):
-            rows = [row.asked for _, row in windows[at : at + BATCH_SIZE]]
-            batch = self.start.encoder.batch(rows)
-            inputs = {name: torch.from_numpy(value) for name, value in batch.items()}
-            scores = self.start.model(**{name: x.to(self.device) for name, x in inputs.items()})
-            made.extend(scores.float().cpu().numpy())
-        return made
+
+def _score(
+    labelled: LabelledDocument, asked: Question, windows: Windows, readings: Sequence[_Reading]
+) -> QuestionScore:
+    """Returns the surest window's answer, or none where each window is surer of that."""
+    null = min((each.null for each in readings), default=1.0)
+    held = any(row.answered for _, row in windows)
+    said = [each for each in readings if each.text]
+    best = max(said, key=lambda each: each.confidence, default=None)
+    if best is not None and best.confidence < null:
+        best = None
+    losses = [
+        each.loss for (_, row), each in zip(windows, readings, strict=True) if row.answered == held
+    ]
+    return QuestionScore(
+        document_id=labelled.document.id,
+        provider=labelled.provider,
+        key=asked.key,
+        text=asked.text,
+        answers=asked.answers,
+        prediction=None if best is None else best.text,
+        confidence=null if best is None else best.confidence,
+        loss=min(losses, default=0.0),
+    )
