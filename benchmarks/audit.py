@@ -61,6 +61,12 @@ COMMANDS = {
         *("federated", "--clients", "4", "--mode", "threshold", "--silent", "1"),
         *("--sampling-rate", "0.6"),
     ),
+    "forms of clients that train alone": (
+        *("federated", "--algorithm", "fedavg-dp", "--local-steps", "2"),
+    ),
+    "forms of two clients' providers": (
+        *("federated", "--algorithm", "fl-provider-dp", "--learning-rate", "0.01"),
+    ),
     "clauses": ("clauses", "--mode", "dp-sgd", *TABLE),
     "classes": ("classifier", "--mode", "dp-sgd", *TABLE),
     "terms of clauses": ("clauses", "--mode", "term-dp", "--rows", "65536"),

@@ -12,6 +12,7 @@ held out by the fixed split of the commands and scored once, with the weights of
     central        DP-Adam on all documents, as `hushdoc train kie` trains
     feam           FeAm-DP: the same with clients; up to 2 of them may collude, which costs noise
     fedavg_dp      FedAVG-DP: each client trains by DP-Adam on its own documents, and is averaged
+    fedavg_same    FedAvg, without privacy, of what all with privacy train
     fedavg         FedAvg, without privacy, of all parameters
     provider       FL-PROVIDER-DP, where documents have providers (SROIE: companies), with one
                    client as central training
@@ -19,9 +20,10 @@ held out by the fixed split of the commands and scored once, with the weights of
 All with privacy hold epsilon 8 at delta 1e-5, accounted for as they run: for each document, and of
 `provider` for each provider, against whoever gets the model and against the server with the clients
 that may collude. Settings are those of the recipe for the declared number of documents, the same
-for all private algorithms. With --work an interrupted benchmark goes on where it was. --figure
-draws F1 by the number of clients, as figure 1 of PrIeD-KIE does. The last line is JSON, of means
-over the seeds:
+for all private algorithms, and none was tuned for federated training. Where the encoder is frozen
+it reads each page once for all arms. With --work an interrupted benchmark goes on where it was.
+--figure draws F1 by the number of clients, as figure 1 of PrIeD-KIE does. The last line is JSON, of
+means over the seeds:
 
     f1_central, f1_feam_k2, f1_fedavg_dp_k16, ...
     epsilon_model_recipient, epsilon_server, epsilon_server_and_2_clients
@@ -36,13 +38,14 @@ from __future__ import annotations
 
 import argparse
 import copy
+import hashlib
 import json
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +54,7 @@ import numpy as np
 import own_data
 import torch
 from own_data import Pages, Place
+from transformers.modeling_outputs import BaseModelOutput
 
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training.federated import partition, traffic
@@ -73,8 +77,14 @@ from hushdoc_training.recipes.kie.start import Start
 CPU = torch.device("cpu")
 EPSILON, DELTA = 8.0, 1e-5
 CENTRAL = "central"
-ALGORITHMS = {"feam": FEAM, "fedavg_dp": FEDAVG_DP, "fedavg": FEDAVG, "provider": PROVIDER}
-FIGURE_1 = ("feam", "fedavg_dp")
+ALGORITHMS = {
+    "feam": FEAM,
+    "fedavg_dp": FEDAVG_DP,
+    "provider": PROVIDER,
+    "fedavg_same": FEDAVG,
+    "fedavg": FEDAVG,
+}
+FIGURE_1 = {"feam": "FeAm-DP", "fedavg_dp": "FedAVG-DP", "fedavg_same": "FedAvg, not private"}
 WITHIN = 0.02
 """Goal: how far FeAm-DP with the most clients may lie below central training."""
 
@@ -136,10 +146,13 @@ class Bench:
     start: Path
     scale: Scale
     recipe: Recipe
+    reader: Reader = field(default_factory=lambda: Reader())
 
     def score(self, arm: Arm) -> float:
         """Trains an arm, and returns its F1 on the held-out documents."""
         start = self.begun(arm.seed)
+        if self.settings(arm).trained == "output":
+            self.reader.reads_for(start)
         train = self.pages.train[: self.scale.documents]
         if arm.name == CENTRAL:
             self.train_centrally(start, train)
@@ -216,7 +229,7 @@ class Bench:
             load(tensors, weights)
 
     def settings(self, arm: Arm) -> PrivateSettings:
-        """Returns the settings of all parties."""
+        """Returns the settings of all parties, or of central training."""
         if arm.name == "fedavg":
             return PrivateSettings(trained="all", dropout=0.1)
         return self.recipe.private
@@ -248,7 +261,7 @@ class Bench:
             "clipping_norm": self.recipe.clipping_norm,
             "numbers": numbers,
         }
-        if arm.name == "fedavg":
+        if ALGORITHMS[arm.name] == FEDAVG:
             passes = min(round(self.recipe.plain.epochs), self.scale.rounds)
             windows = 100 * len(self.pages.train)  # more than there are
             averaged = {"expected_records": windows, "numbers": numbers + 1, "clipping_norm": 1.0}
@@ -270,6 +283,39 @@ class Bench:
             common["expected_records"] = max(1, round(declared * self.recipe.sampling_rate))
             common["clipping_norm"] = PROVIDER_NORM
         return FederatedPlan.calibrated(epsilon=EPSILON, delta=DELTA, **common)
+
+
+class Reader:
+    """What a frozen encoder makes of each batch, computed once for all arms of one start."""
+
+    def __init__(self) -> None:
+        """Begins with no batch."""
+        self._read: dict[bytes, torch.Tensor] = {}
+
+    def reads_for(self, start: Start) -> None:
+        """Lets a start's encoder look batches up, also in copies of it."""
+        encoder: Any = start.model.inner.base_model
+        compute = encoder.forward
+
+        def forward(**inputs: torch.Tensor | None) -> Any:
+            if torch.is_grad_enabled():
+                return compute(**inputs)
+            key = _digest(inputs.values())
+            if key not in self._read:
+                self._read[key] = compute(**inputs)[0]
+            return BaseModelOutput(last_hidden_state=self._read[key])
+
+        encoder.forward = forward
+
+
+def _digest(inputs: Iterable[torch.Tensor | None]) -> bytes:
+    """Returns what tells batches apart, and how they are computed on."""
+    how = torch.is_autocast_enabled("cpu"), torch.is_inference_mode_enabled()
+    digest = hashlib.sha256(repr(how).encode())
+    for value in inputs:
+        if isinstance(value, torch.Tensor):
+            digest.update(repr(value.shape).encode() + value.numpy().tobytes())
+    return digest.digest()
 
 
 def main() -> int:
@@ -356,11 +402,19 @@ def kept(bench: Bench, arm: Arm, folder: Path) -> float:
     """Returns an arm's F1, from an earlier call where it is there."""
     noted = folder / f"{arm.key}-{arm.seed}.json"
     if not noted.is_file():
-        began = time.monotonic()
-        content = {"f1": bench.score(arm), "seconds": round(time.monotonic() - began)}
+        began = time.process_time()
+        content = {
+            "f1": bench.score(arm),
+            "seconds": round(time.process_time() - began),
+            "start": bench.start.name,
+            "recipe": bench.recipe.name,
+        }
         folder.mkdir(parents=True, exist_ok=True)
         noted.write_text(json.dumps(content), "utf-8")
     content = json.loads(noted.read_text("utf-8"))
+    for name, now in (("start", bench.start.name), ("recipe", bench.recipe.name)):
+        if content[name] != now:
+            sys.exit(f"{noted} has the {name} '{content[name]}', not '{now}'. Take another --work.")
     print(f"{arm.key}, seed {arm.seed}: {content['f1']:.4f}, {content['seconds']} s", flush=True)
     return float(content["f1"])
 
@@ -414,20 +468,23 @@ def draw(each: dict[str, list[float]], path: Path, *, title: str) -> None:
     from matplotlib import pyplot
 
     shown, axes = pyplot.subplots(figsize=(5, 3.2))
-    for name in FIGURE_1:
+    for name, label in FIGURE_1.items():
         found = {
             int(key.rpartition("_k")[2]): scores
             for key, scores in each.items()
-            if key.startswith(f"f1_{name}_k") and key.rpartition("_k")[0] == f"f1_{name}"
+            if key.rpartition("_k")[0] == f"f1_{name}"
         }
         clients = sorted(found)
         means = [statistics.fmean(found[k]) for k in clients]
-        axes.plot(clients, means, marker="o", label={"feam": "FeAm-DP"}.get(name, "FedAVG-DP"))
+        spread = [statistics.stdev(found[k]) if len(found[k]) > 1 else 0.0 for k in clients]
+        axes.errorbar(clients, means, yerr=spread, marker="o", capsize=2, label=label)
     if central := each.get(f"f1_{CENTRAL}"):
-        axes.axhline(statistics.fmean(central), color="grey", linestyle="--", label="central")
+        axes.axhline(
+            statistics.fmean(central), color="grey", linestyle="--", label="central DP-Adam"
+        )
     axes.set(xlabel="clients", ylabel="F1", title=f"{title}, epsilon {EPSILON:g} for each document")
     axes.set_ylim(bottom=0)
-    axes.legend()
+    axes.legend(fontsize="small")
     shown.tight_layout()
     shown.savefig(path, dpi=150)
 

@@ -33,11 +33,32 @@ def test_a_private_training_of_forms_is_what_it_claims(start: Path) -> None:
     assert (len(found.findings), found.runs) == (17, 7)
 
 
+FEDERATED = [
+    (("--algorithm", "feam-dp"), 14, 7),
+    (("--algorithm", "fedavg-dp", "--local-steps", "2"), 17, 7),
+    (("--algorithm", "fl-provider-dp", "--learning-rate", "0.01"), 10, 6),
+]
+
+
 @pytest.mark.slow
-def test_a_federated_training_of_forms_is_what_it_claims(start: Path) -> None:
-    found = witness(hushdoc_witnessed.federated(start))
+@pytest.mark.parametrize(("how", "findings", "runs"), FEDERATED)
+def test_a_federated_training_of_forms_is_what_it_claims(
+    how: tuple[str, ...], findings: int, runs: int, start: Path
+) -> None:
+    found = witness(hushdoc_witnessed.federated(start, *how))
     assert differing(found) == []
-    assert (len(found.findings), found.runs) == (14, 7)
+    assert (len(found.findings), found.runs) == (findings, runs)
+
+
+def test_providers_whose_changes_are_multiplied_are_not_witnessed(start: Path) -> None:
+    how = ("--algorithm", "fl-provider-dp", "--trained", "lora:2")
+    with pytest.raises(InputError, match="lora:2 is merged"):
+        witness(hushdoc_witnessed.federated(start, *how))
+
+
+def test_training_without_privacy_has_no_witness(start: Path) -> None:
+    with pytest.raises(InputError, match="--algorithm fl-provider-dp"):
+        witness(hushdoc_witnessed.federated(start, "--algorithm", "fedavg"))
 
 
 def test_a_table_with_noise_for_terms_is_what_it_claims(

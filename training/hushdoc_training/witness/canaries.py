@@ -108,7 +108,7 @@ def _write(
     ]
     document = Document.from_words(words, boxes, width=WIDTH, height=WIDTH, id=path.stem)
     labelled = LabelledDocument(
-        document=document, spans=tuple(spans), provider="witness", document_type="form"
+        document=document, spans=tuple(spans), provider=path.stem, document_type="form"
     )
     path.write_text(labelled_files.dumps(labelled), encoding="utf-8")
 

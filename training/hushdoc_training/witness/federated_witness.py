@@ -1,33 +1,31 @@
-"""The witness of `federated simulate`: sums of several clients, seen where the server steps.
+"""The witness of `federated simulate`: what several clients train, seen where gradients have noise.
 
 The runs are those of `forms_witness`. The first keys that the operating system gives are those of
-the clients' coins, in their order; all others, noise among them, follow from a seed, which is what
-changes where noise is renewed. The canary is the last record of one client, whose coin is chosen.
-Masks cancel in the sum, and what noise is in it is all clients' together.
+the clients' coins, in their order, each followed by its key of noise where a client trains on its
+own; all others, noise among them, follow from a seed, which is what changes where noise is renewed.
+The canary is the last record of one client, whose coin is chosen.
+
+    feam-dp      at the server's optimizer. Masks cancel in the sum, and what noise is in it is all
+                 clients' together
+    fedavg-dp    at the optimizer of the canary's client, which has noise of its own. What others do
+                 must not depend on the canary, and nobody may have another's noise
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
 
-from hushdoc_training import duplicates
-from hushdoc_training.data import dataset
-from hushdoc_training.federated import partition
 from hushdoc_training.witness import canaries, claimed, findings
 from hushdoc_training.witness.claimed import Claimed
 from hushdoc_training.witness.command_runs import CommandRuns
-from hushdoc_training.witness.entropy import Entropy
+from hushdoc_training.witness.federation import NOISE, OTHER_NOISE, Federation, overhead
 from hushdoc_training.witness.findings import Finding
 from hushdoc_training.witness.forms_witness import (
     Asked,
-    forms_for,
     near,
     norm,
     of_coin_below,
@@ -39,74 +37,52 @@ from hushdoc_training.witness.forms_witness import (
 )
 from hushdoc_training.witness.optimizer_spy import OptimizerSpy, Poison, Seen, changed_tensors
 
-NOISE, OTHER_NOISE = 1, 2
+ROUNDED = 1e-6
+"""How far rounding to the grid may move a number of a mean."""
 
 
-def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
+def sums(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
     """Runs `federated simulate --algorithm feam-dp` and returns what was found."""
-    forms = forms_for(options, runs.folder)
-    client, before = _canary(options, forms.all)
-    own = replace(forms, count=before)
+    return _testify(options, runs, alone=False)
 
-    def entropy(coins: bytes, seed: int) -> Callable[[int], bytes]:
-        fixed = {number: _filler(number) for number in range(options.clients)}
-        return Entropy(seed, {**fixed, client: coins})
 
-    def frozen(data: Path, coins: bytes, seed: int = NOISE) -> Seen:
+def averages(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
+    """Runs `federated simulate --algorithm fedavg-dp` and returns what was found."""
+    return _testify(options, runs, alone=True)
+
+
+def _testify(options: argparse.Namespace, runs: CommandRuns, *, alone: bool) -> list[Finding]:
+    clients = Federation.of(options, runs.folder, keys=2 if alone else 1)
+    few, whole = clients.forms.few, clients.forms.all
+    own = clients.client if alone else 0
+
+    def frozen(data: Path, coins: bytes, seed: int = NOISE) -> Sequence[Seen]:
         watch = OptimizerSpy(frozen=True)
-        runs.run(data, entropy=entropy(coins, seed), spy=watch)
-        return watch.first
+        runs.run(data, entropy=clients.entropy(coins, seed), spy=watch)
+        return watch.every
 
     asked = Asked(rate=options.sampling_rate, unit=options.privacy_unit)
-    below, watch = own.key(asked, drawn=True), OptimizerSpy(frozen=False)
-    out = runs.run(forms.all, entropy=entropy(below, NOISE), spy=watch)
+    below, watch = clients.coins(asked, drawn=True), OptimizerSpy(frozen=False)
+    out = runs.run(whole, entropy=clients.entropy(below, NOISE), spy=watch)
     claim = claimed.of_run(out)
     made = _of_whole_run(claim, watch, weights_in(Path(options.start)), weights_in(out))
-    drawn, without = frozen(forms.all, below), frozen(forms.few, below)
+    drawn, without = frozen(whole, below), frozen(few, below)
+    renewed = frozen(few, below, OTHER_NOISE)
     divided = claim.number("clipping_norm") / claim.divisor
-    renewed = frozen(forms.few, below, OTHER_NOISE)
-    made += of_noise(claim, divided * _overhead(claim), without, renewed)
-    made += of_preparation(drawn, without)
-    made += of_coin_below(claim, divided, norm(drawn, without))
+    more = 1.0 if alone else overhead(claim)
+    made += of_noise(claim, divided * more, without[own], renewed[own])
+    made += _of_others(own, drawn, without, renewed)
+    made += of_preparation(drawn[own], without[own])
+    made += of_coin_below(claim, divided, norm(drawn[own], without[own]))
     if claim.sampling_rate < 1:
-        above = own.key(asked, drawn=False)
-        left_out = norm(frozen(forms.all, above), frozen(forms.few, above))
+        above = clients.coins(asked, drawn=False)
+        left_out = norm(frozen(whole, above)[own], frozen(few, above)[own])
         what = f"a coin {near(claim)} above the sampling rate"
         made.append(findings.coin(what, drawn=left_out > 0, expected=False))
     with Poison(canaries.MARK):
-        poisoned = frozen(forms.all, below)
-    made += of_second_step(claim, divided, drawn, poisoned)
-    return made + of_poison(divided, poisoned, without)
-
-
-def _canary(options: argparse.Namespace, folder: Path) -> tuple[int, int]:
-    """Returns which client has the canary, and how many documents it has before it."""
-    documents = dataset.read(
-        dataset.Source(location=str(folder), documents=None, seed=options.seed)
-    )
-    words = [
-        [word.text for page in labelled.document.pages for word in page.words]
-        for labelled in documents
-    ]
-    held = partition.apart(
-        [duplicates.key_of(duplicates.words_of(texts)) for texts in words],
-        [[1.0] * options.clients] * len(documents),
-        seed=options.seed,
-    )
-    last = len(documents) - 1
-    (client,) = [number for number, share in enumerate(held) if last in share]
-    return client, len(held[client]) - 1
-
-
-def _filler(number: int) -> bytes:
-    return hashlib.sha256(f"coins of client {number}".encode()).digest()
-
-
-def _overhead(claim: Claimed) -> float:
-    """Returns how much more noise a sum has, where all clients take part, than is counted on."""
-    run = claim.settings["federated"]
-    counted = run["perRound"] - run["silent"] - run["colluding"]
-    return math.sqrt(run["perRound"] / counted)
+        poisoned = frozen(whole, below)[own]
+    made += of_second_step(claim, divided, drawn[own], poisoned)
+    return made + of_poison(divided, poisoned, without[own])
 
 
 def _of_whole_run(
@@ -116,19 +92,38 @@ def _of_whole_run(
     after: Mapping[str, torch.Tensor],
 ) -> list[Finding]:
     """Compares the one run in which weights moved."""
-    row = torch.cat([one.cpu().ravel() for one in watch.left])
+    rows = torch.stack([torch.cat([one.cpu().ravel() for one in left]) for left in watch.left])
     changed = [after[name] for name in changed_tensors(before=before, after=after)]
     # With a start that is no checkpoint nothing is known of what was there before.
-    released = not before or all(_holds(row, tensor) for tensor in changed)
+    released = not before or all(_holds(rows.mean(0), tensor) for tensor in changed)
     return [
-        findings.true("what moved is what the server's steps left", released),
-        findings.steps(claim.steps, watch.first.steps),
-        findings.true("every sum is finite", watch.first.finite),
+        findings.true("what moved is what optimizers left, or their mean", released),
+        *(findings.steps(claim.steps, seen.steps) for seen in watch.every),
+        findings.true("every gradient is finite", all(seen.finite for seen in watch.every)),
     ]
+
+
+def _of_others(
+    own: int, drawn: Sequence[Seen], without: Sequence[Seen], renewed: Sequence[Seen]
+) -> list[Finding]:
+    """Compares what clients without the canary do, where each has an optimizer."""
+    made = []
+    for other in (number for number in range(len(without)) if number != own):
+        moved = norm(drawn[other], without[other])
+        made += [
+            findings.moved("a document of another client moves a client's sum by", moved, most=0.0),
+            findings.uncorrelated(
+                "noise of two clients",
+                *(renewed[at].gradients[0] - without[at].gradients[0] for at in (own, other)),
+            ),
+        ]
+    return made
 
 
 def _holds(row: torch.Tensor, tensor: torch.Tensor) -> bool:
     """Whether a tensor's numbers stand in a row of all, one after the other."""
     wanted = tensor.float().ravel()
-    starts = torch.nonzero(row[: len(row) - len(wanted) + 1] == wanted[0]).ravel().tolist()
-    return any(torch.equal(row[at : at + len(wanted)], wanted) for at in starts)
+    near_first = (row[: len(row) - len(wanted) + 1] - wanted[0]).abs() <= ROUNDED
+    starts = torch.nonzero(near_first).ravel().tolist()
+    parts = (row[at : at + len(wanted)] for at in starts)
+    return any(torch.allclose(part, wanted, rtol=0.0, atol=ROUNDED) for part in parts)

@@ -108,9 +108,14 @@ class OptimizerSpy:
         return self._seen[0] if self._seen else Seen()
 
     @property
-    def left(self) -> list[torch.Tensor]:
-        """The parameters of the first optimizer, as its last step left them."""
-        return [one.detach() for one in _parameters(self._optimizers[0])]
+    def every(self) -> tuple[Seen, ...]:
+        """What each optimizer of the run did, in the order of their first steps."""
+        return tuple(self._seen)
+
+    @property
+    def left(self) -> list[list[torch.Tensor]]:
+        """The parameters of each optimizer, as its last step left them."""
+        return [[one.detach() for one in _parameters(known)] for known in self._optimizers]
 
     def _of(self, optimizer: torch.optim.Optimizer) -> Seen:
         for number, known in enumerate(self._optimizers):
@@ -165,12 +170,20 @@ class Poison:
         self._handle.remove()
 
     def _spoil(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        boxes = next((one for one in inputs if _are_boxes(one)), None)
-        if boxes is None or not isinstance(output, torch.Tensor):
+        marked = examples_with(self._box, inputs)
+        if marked is None or not isinstance(output, torch.Tensor):
             return
-        marked = (boxes == self._box.to(boxes.device)).all(-1).any(-1)
         if len(output) == len(marked):
             output.data[marked] = torch.nan
+
+
+def examples_with(box: torch.Tensor, inputs: tuple[Any, ...]) -> torch.Tensor | None:
+    """Returns which examples of a module's inputs have a box; None where there are no boxes."""
+    boxes = next((one for one in inputs if _are_boxes(one)), None)
+    if boxes is None:
+        return None
+    marked: torch.Tensor = (boxes == box.to(boxes.device)).all(-1).any(-1)
+    return marked
 
 
 def digest(tensor: torch.Tensor) -> str:

@@ -13,7 +13,13 @@ from pathlib import Path
 
 from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import InputError
-from hushdoc_training.witness import federated_witness, forms_witness, tables_witness, terms_witness
+from hushdoc_training.witness import (
+    federated_witness,
+    forms_witness,
+    providers_witness,
+    tables_witness,
+    terms_witness,
+)
 from hushdoc_training.witness.command_runs import CommandRuns, own_options
 from hushdoc_training.witness.findings import Finding, Witnessed
 
@@ -34,7 +40,9 @@ WITNESSES: dict[tuple[str, str], Testify] = {
     ("classifier", "dp-sgd"): tables_witness.classifier,
     ("clauses", "term-dp"): terms_witness.clauses,
     ("classifier", "term-dp"): terms_witness.classifier,
-    (FEDERATED, "feam-dp"): federated_witness.testify,
+    (FEDERATED, "feam-dp"): federated_witness.sums,
+    (FEDERATED, "fedavg-dp"): federated_witness.averages,
+    (FEDERATED, "fl-provider-dp"): providers_witness.providers,
 }
 """Who testifies of a task of `hushdoc train` in a mode, or of parties by an algorithm."""
 
