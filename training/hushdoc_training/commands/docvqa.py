@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hushdoc.commands.parsing import usage_errors
-from hushdoc_training.commands import kie_data
+from hushdoc_training.commands import configuration, kie_data
 from hushdoc_training.commands.data import SOURCE
 from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
@@ -18,10 +20,12 @@ from hushdoc_training.commands.training_options import (
     add_overlap,
     calibrated,
     print_head,
+    print_plan,
     require_installed,
     require_small_delta,
     small_delta,
 )
+from hushdoc_training.recipes.docvqa import presets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +53,15 @@ def register(tasks: Subcommands) -> None:
         help="answer questions about documents",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    chosen = parser.add_argument_group("configuration")
+    configuration.add_option(chosen)
+    chosen.add_argument(
+        "--preset",
+        choices=[*presets.PRESETS],
+        metavar="NAME",
+        help="a paper's own settings, which options change one by one: "
+        f"{', '.join(presets.PRESETS)}",
     )
     data = parser.add_argument_group("documents")
     data.add_argument(
@@ -107,18 +120,44 @@ def register(tasks: Subcommands) -> None:
         "invented providers that take part by coins and bound this run's epsilon from below",
     )
     training = parser.add_argument_group("training")
+    add_choice(
+        training,
+        "--algorithm",
+        ("dp-adam", "fl-provider-dp"),
+        "dp-adam",
+        "what is clipped and noised of a record: its gradient, or what training on it alone moves",
+    )
+    add_number(training, "--passes", "N", 1, "of fl-provider-dp: over the rows of each record")
     training.add_argument(
         "--trained",
         default="biases",
         metavar="WHAT",
         help="with privacy: which parameters are trained, as for `train kie` (default: biases)",
     )
-    add_number(training, "--learning-rate", "RATE", 3e-4, "step size, the largest of a training")
+    add_number(
+        training,
+        "--learning-rate",
+        "RATE",
+        3e-4,
+        "step size, the largest of a training; of fl-provider-dp that of AdamW on each record",
+    )
     add_number(training, "--epochs", "N", 1.0, "passes over the rows, without privacy")
-    add_number(training, "--batch-size", "N", 16, "rows in a batch, without privacy")
+    add_number(
+        training,
+        "--batch-size",
+        "N",
+        16,
+        "rows in a batch, without privacy and of fl-provider-dp",
+    )
     training.add_argument("--quiet", action="store_true", help="print no progress")
-    parser.mark_expert("--seed", "--max-tokens", "--trained", "--batch-size")
-    parser.set_defaults(run=run, extra="training")
+    parser.mark_expert(
+        "--seed", "--max-tokens", "--trained", "--batch-size", "--algorithm", "--passes"
+    )
+    parser.earlier = partial(
+        configuration.earlier,
+        presets={name: preset.settings for name, preset in presets.PRESETS.items()},
+    )
+    parser.set_defaults(run=run, extra="training", parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -138,6 +177,8 @@ def run(options: argparse.Namespace) -> int:
         options.refuse_usage("--documents-changed needs --ledger")
     if options.documents is not None and private and not invented:
         options.refuse_usage(FIRST_DOCUMENTS)
+    if options.passes != 1 and (options.algorithm != "fl-provider-dp" or not private):
+        options.refuse_usage("--passes is of private training with --algorithm fl-provider-dp")
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     plan = None
     if private:
@@ -162,6 +203,9 @@ def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
         options.delta = small_delta(records)
     made = calibrated(options, ledger, privacy_unit=options.privacy_unit, sampling_rate=rate)
     require_small_delta(made, records)
+    if options.preset is not None:
+        print(f"Preset:     {options.preset} ({presets.PRESETS[options.preset].line()})")
+    print_plan(made)
     return made
 
 
@@ -173,6 +217,7 @@ def _train(
     ledger: Ledger | None,
     plan: PrivacyPlan | None,
 ) -> None:
+    from hushdoc_training.federated.updates import LocalTraining
     from hushdoc_training.privacy import claims
     from hushdoc_training.recipes.docvqa import start as starts
     from hushdoc_training.recipes.docvqa import training as docvqa
@@ -202,8 +247,17 @@ def _train(
     name = options.name or kie_data.name_of(source, ledger, public=options.public)
     weights = kie_data.published_weights(start.name, start.claim, options)
     if plan is not None:
+        local = None
         with usage_errors(options):
-            private = PrivateSettings(trained=options.trained, learning_rate=options.learning_rate)
+            private = PrivateSettings(trained=options.trained, recipe=options.preset)
+            if options.algorithm == "fl-provider-dp":
+                local = LocalTraining(
+                    passes=options.passes,
+                    batch_size=options.batch_size,
+                    learning_rate=options.learning_rate,
+                )
+            else:
+                private = replace(private, learning_rate=options.learning_rate)
         outcome = docvqa.train_private(
             start,
             documents,
@@ -220,6 +274,8 @@ def _train(
             private_numbers=options.private_numbers,
             copies=options.duplicates,
             num_canaries=options.canaries,
+            local=local,
+            notes=configuration.notes_of(options, plan),
         )
     else:
         with usage_errors(options):
@@ -245,6 +301,7 @@ def _train(
             claim=continued.without_privacy(claim, start.claim),
             resume=options.resume,
             quiet=options.quiet,
+            notes=configuration.notes_of(options),
         )
     if outcome.interrupted:
         raise loop.interrupted_after(outcome.charged)

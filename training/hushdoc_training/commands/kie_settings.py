@@ -18,6 +18,7 @@ from hushdoc_training.commands.training_options import (
     add_number,
     add_recipe_number,
     calibrated,
+    print_plan,
     require_small_delta,
     small_delta,
 )
@@ -307,13 +308,7 @@ def plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan | No
         preset = ", or --preset by its name to train as a paper did"
         require_small_delta(made, records, otherwise=preset)
     print(_chosen_line(options, chosen))
-    print(
-        f"Plan:       {arguments.counted(made.steps, 'step')} of about "
-        f"{arguments.counted(made.expected_records, 'record')} (sampling rate "
-        f"{made.sampling_rate:g}), noise multiplier {made.noise_multiplier:.4g}; epsilon "
-        f"{made.epsilon:g} at delta {made.delta:g} for each {made.privacy_unit}",
-        flush=True,
-    )
+    print_plan(made)
     if options.plan:
         from hushdoc_training.privacy import comparison
 

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.arguments import counted
 from hushdoc.commands.parsing import CommandParser, usage_errors
 from hushdoc.errors import MissingExtraError, PrivacyError
 from hushdoc_training.private_view import MODES
@@ -265,6 +266,17 @@ def require_small_delta(plan: PrivacyPlan, records: float, *, otherwise: str = "
             f"{otherwise}.",
             code="DELTA_TOO_LARGE",
         )
+
+
+def print_plan(plan: PrivacyPlan) -> None:
+    """Prints what a private training will do."""
+    print(
+        f"Plan:       {counted(plan.steps, 'step')} of about "
+        f"{counted(plan.expected_records, 'record')} (sampling rate "
+        f"{plan.sampling_rate:g}), noise multiplier {plan.noise_multiplier:.4g}; epsilon "
+        f"{plan.epsilon:g} at delta {plan.delta:g} for each {plan.privacy_unit}",
+        flush=True,
+    )
 
 
 def require_installed() -> None:

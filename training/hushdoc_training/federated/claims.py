@@ -370,10 +370,7 @@ def _by_honest(plan: FederatedPlan, shown: Exposure) -> dict[str, Any]:
 def _bound(plan: FederatedPlan, found: Numbers) -> str:
     if plan.algorithm != PROVIDER:
         return claim_words.contribution_bound(found)
-    return (
-        f"each {found.unit} is one record; what local training on it changes is clipped to an L2 "
-        f"norm of {found.clipping_norm:g} over all weights before it is summed"
-    )
+    return claim_words.change_bound(found.unit, found.clipping_norm)
 
 
 def _tuning(found: Numbers, declared: Declared) -> str:

@@ -291,6 +291,8 @@ class ProviderUpdates(Generic[Example]):
     Attributes:
         numbers: How many numbers an update has: those that are trained.
         meter: What was drawn and how it was clipped, for the client's receipt.
+        drawn: Providers of the last round: private.
+        nonfinite: Among these, those whose change was not finite and counted as zero: private.
     """
 
     def __init__(
@@ -338,6 +340,7 @@ class ProviderUpdates(Generic[Example]):
         self._tensors = trained_tensors(model)
         self.numbers = count(self._tensors)
         self._released = Released(model, self._tensors)
+        self.drawn = self.nonfinite = 0
         self._tested_on_records = trial_records is None
         self._require_independence(records if trial_records is None else trial_records, tolerance)
 
@@ -346,16 +349,30 @@ class ProviderUpdates(Generic[Example]):
         load(self._tensors, weights)
         drawn = self._draws.take(number)
         self.meter.clipped(self._plan.clipping_norm)
+        self.drawn, self.nonfinite = len(drawn), 0
         total = np.zeros(self.numbers, dtype=np.int64)
         with dropout_seeds.secret(self._tensors.values()):
             for index in drawn:
                 total += self._change(weights, self._records[index])
-        self._released.require_kept()
+        self.require_kept()
         return total
+
+    @property
+    def charged(self) -> int:
+        """The last round that was charged, finished or not."""
+        return self._draws.charged
 
     def resume(self, charged: int) -> None:
         """Goes on after the last round that was charged, whether it was sent or not."""
         self._draws.resume(charged)
+
+    def require_kept(self) -> None:
+        """Raises PrivacyError if anything that is released but not trained is not as at first."""
+        self._released.require_kept()
+
+    def end(self) -> None:
+        """Looks for the last time: what is done to the model afterwards is the trainer's own."""
+        self._released.end()
 
     def claim_details(self, name: str) -> claims.ClaimDetails:
         """Returns what a claim says of the checks: what they read, and what they assume."""
@@ -371,6 +388,7 @@ class ProviderUpdates(Generic[Example]):
         moved = self._local.moved(self._tensors, weights, self._losses, record)
         norm = float(np.linalg.norm(moved))
         if not np.isfinite(norm):
+            self.nonfinite += 1
             return np.zeros(self.numbers, dtype=np.int64)
         factor = min(1.0, self._plan.clipping_norm / max(norm, contract.LEAST_NORM))
         moved *= factor * (1 - contract.SLACK)
@@ -388,7 +406,7 @@ class ProviderUpdates(Generic[Example]):
         before = moved(one)
         moved(other)
         difference = float(np.linalg.norm(moved(one) - before))
-        self._released.require_kept()
+        self.require_kept()
         if not difference <= tolerance * float(np.linalg.norm(before)):
             raise PrivacyError(
                 f"Training on a provider's documents moved weights by {difference:.3g} otherwise "

@@ -23,13 +23,13 @@ import torch
 from torch import nn
 
 from hushdoc.accounting.mechanism import Mechanism
-from hushdoc.errors import PrivacyError
 from hushdoc_training.metering import Meter
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.averaging import Average
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.noisy_loss import NoisyLoss
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.private_steps import ReceiptKept
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.privacy.records import unit_of
 from hushdoc_training.privacy.safeguards import warn_of_few
@@ -130,9 +130,9 @@ class PrivateTraining(Generic[Example]):
         """
         self._plan, self.model, self.optimizer = plan, model, optimizer
         self._meter = Meter(planned_steps=plan.steps, privacy_unit=unit_of(records))
-        self._lost = 0  # steps in the weights that no receipt is there for
         self._empty = self._nonfinite = 0
         self.view = view or PrivateView()
+        self._receipt = ReceiptKept(self._meter, self.view)
         noisy_loss = NoisyLoss(
             bound=loss_bound,
             clipping_norm=plan.clipping_norm,
@@ -227,9 +227,7 @@ class PrivateTraining(Generic[Example]):
             PrivacyError: The number is below what was charged here, or above the plan's steps.
         """
         self._sum.resume(charged)
-        self._lost = 0 if receipt else charged if restored is None else restored
-        if receipt is not None:
-            self._meter.go_on(receipt)
+        self._receipt.resume(charged if restored is None else restored, receipt)
         if charged == self._plan.steps:
             self._average.release()
 
@@ -320,21 +318,12 @@ class PrivateTraining(Generic[Example]):
         Raises:
             PrivacyError: No step was drawn, or the receipt of earlier ones is lost.
         """
-        if self._lost:
-            raise PrivacyError(
-                f"The weights were resumed after step {self._lost} without the receipt of how that "
-                "and earlier steps were executed, so nothing is certified of them. Resume by "
-                "`PrivateRun`, which keeps it, or give `resume` the receipt.",
-                code="NO_RECEIPT",
-            )
-        for what in self.view.unaccounted:
-            self._meter.read(what)
-        return self._meter.receipt()
+        return self._receipt.receipt()
 
     @property
     def has_receipt(self) -> bool:
         """Whether there is a `receipt`: a step was drawn, and how earlier ones were is known."""
-        return not (self._lost or self._meter.is_empty)
+        return self._receipt.exists
 
     def claim_details(self, name: str) -> claims.ClaimDetails:
         """Returns what the checks of this training add to a claim."""

@@ -78,6 +78,14 @@ def contribution_bound(found: Numbers) -> str:
     )
 
 
+def change_bound(unit: str, clipping_norm: float) -> str:
+    """Returns how much one record can contribute where local training on it is clipped."""
+    return (
+        f"each {unit} is one record; what local training on it changes is clipped to an L2 "
+        f"norm of {clipping_norm:g} over all weights before it is summed"
+    )
+
+
 def composition(found: Numbers, ledger: LedgerStatement | None) -> str:
     """Returns how runs and releases add up."""
     if found.unit == TERM:

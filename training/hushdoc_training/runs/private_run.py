@@ -22,8 +22,8 @@ import torch
 
 from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError, PrivacyError
-from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.private_steps import PrivateSteps
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.privacy.step import Step
 from hushdoc_training.private_view import EARLY_END, PrivateView, Read
@@ -139,7 +139,7 @@ class PrivateRun:
 
     def train(
         self,
-        training: PrivateTraining[Any],
+        training: PrivateSteps,
         *,
         save_every: float = loop.SAVE_EVERY_SECONDS,
         before: Callable[[int], None] | None = None,
@@ -283,7 +283,7 @@ class PrivateRun:
         state.discard_states(self.folder)
         self.account.close()
 
-    def _require_same_records(self, training: PrivateTraining[Any]) -> None:
+    def _require_same_records(self, training: PrivateSteps) -> None:
         """Compares what records hold with the run's first start, unless its settings name them."""
         if self.terms is not None or isinstance(self.charges, FollowedCharges):
             return
@@ -297,7 +297,7 @@ class PrivateRun:
                 "new run in another folder; what this one spent stays spent."
             )
 
-    def _return_to(self, training: PrivateTraining[Any]) -> None:
+    def _return_to(self, training: PrivateSteps) -> None:
         """Loads the last state and counts what was charged, also since this run was opened."""
         restored, receipt = self._restored(training)
         charged = gathering.first_finds(
@@ -313,13 +313,13 @@ class PrivateRun:
         loop.require_state(self.folder, self.plan.steps, charged=charged, restored=restored)
         training.resume(charged, restored=restored, receipt=receipt)
 
-    def _restored(self, training: PrivateTraining[Any]) -> tuple[int, Receipt | None]:
+    def _restored(self, training: PrivateSteps) -> tuple[int, Receipt | None]:
         """Loads the last state; returns its step, and the receipt of how it came to be."""
         step, written = state.restore(self.folder, training.model, training.optimizer, self.group)
         return step, Receipt.from_json(written.encode()) if written else None
 
     def _agree(
-        self, training: PrivateTraining[Any], step: int, stop: bool, late: bool
+        self, training: PrivateSteps, step: int, stop: bool, late: bool
     ) -> tuple[bool, bool]:
         """Returns what any process wishes, after a step that the first one has charged."""
         if isinstance(self.charges, FollowedCharges):
@@ -334,7 +334,7 @@ class PrivateRun:
             raise ValueError("training was made without this run's charge; pass it on.")
         return flags[1], flags[2]
 
-    def _save(self, training: PrivateTraining[Any]) -> None:
+    def _save(self, training: PrivateSteps) -> None:
         training.require_kept()
         receipt = training.receipt.to_json().decode() if training.has_receipt else ""
         state.save(

@@ -14,8 +14,8 @@ from torch import nn
 from hushdoc.certificate.claim import Claim, DataAccess
 from hushdoc_training.models import adapters
 from hushdoc_training.privacy import trial
-from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.private_steps import PrivateSteps
 from hushdoc_training.runs import loop
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.loop import Outcome
@@ -64,13 +64,13 @@ class RecipeRun:
 
     def take(
         self,
-        make: Callable[[Callable[[int], None]], AbstractContextManager[PrivateTraining[Any]]],
+        make: Callable[[Callable[[int], None]], AbstractContextManager[PrivateSteps]],
         *,
         model: nn.Module,
         title: str,
         unused: Collection[str],  # parameters that no example reaches
         begun: Callable[[], None],  # once the folder is taken
-        before: Callable[[PrivateTraining[Any], int], None],  # every step
+        before: Callable[[PrivateSteps, int], None],  # every step
         accesses: tuple[DataAccess, ...] = (),
         change: Callable[[Claim], Claim] = lambda claim: claim,
         save: Callable[[Path, Claim], None],  # the model as it then is

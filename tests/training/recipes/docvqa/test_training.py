@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, CheckpointError, EmptyDocumentError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
+from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.invented import stream
 from hushdoc_training.invented.settings import InventedConfig
 from hushdoc_training.models import pointer, vt5
@@ -102,6 +104,28 @@ def test_settings_that_questions_do_not_have_are_refused_not_claimed(
     with pytest.raises(PrivacyError, match="on questions"):
         train_private(start, receipts, plan(), unknown, out=tmp_path / "run", name="a", quiet=True)
     assert not (tmp_path / "run").exists()
+
+
+def test_what_no_row_reaches_stays_where_changes_are_summed(
+    tmp_path: Path, start: Start, receipts: list[LabelledDocument]
+) -> None:
+    unreached = start.unreached()
+    before = {name: value.detach().clone() for name, value in start.model.named_parameters()}
+    local = LocalTraining(learning_rate=1e-3)
+    train_private(
+        start, receipts, plan(), PrivateSettings(trained="all"), local=local,
+        out=tmp_path / "run", name="receipts", quiet=True,
+    )  # fmt: skip
+    stays = {n for n, value in start.model.named_parameters() if torch.equal(value, before[n])}
+    assert unreached
+    assert stays == {*unreached, "inner.classifier.bias"}
+    claim = DocVQACheckpoint.load(tmp_path / "run").claim
+    assert claim.training["untrained_parameters"] == sorted(unreached)
+    with pytest.raises(PrivacyError, match="optimizer are of training by noised gradients"):
+        train_private(
+            start, receipts, plan(), PrivateSettings(optimizer="sgd"), local=local,
+            out=tmp_path / "again", name="receipts", quiet=True,
+        )  # fmt: skip
 
 
 def test_documents_without_a_provider_are_refused_before_a_folder_is_taken(

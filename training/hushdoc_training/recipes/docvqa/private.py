@@ -10,8 +10,11 @@ import torch
 
 from hushdoc.labels import LabelledDocument
 from hushdoc.runtime.questions import Asking, QuestionRow
+from hushdoc_training.federated.central import ProviderTraining
+from hushdoc_training.federated.updates import LocalTraining
+from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.models.trained import Trained
-from hushdoc_training.models.vt5 import IGNORED
+from hushdoc_training.models.vt5 import IGNORED, VT5
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
@@ -51,10 +54,7 @@ def private_training(
         PrivacyError: The guarantee would not hold.
     """
     records = records_of(documents, start.encoder, unit=plan.privacy_unit)
-    model = start.model.eval()  # the probe in freeze must not draw dropout masks
-    start.room.freeze(model, trained=Trained.of(settings.trained))
-    model.to(device)
-    set_dropout(model, settings.dropout)
+    model = _prepared(start, settings, device=device)
     return PrivateTraining(
         plan,
         model,
@@ -73,6 +73,49 @@ def private_training(
         view=view,
         loss_bound=settings.loss_bound,
     )
+
+
+def provider_training(
+    start: Start,
+    documents: Sequence[LabelledDocument],
+    plan: PrivacyPlan,
+    settings: PrivateSettings,
+    local: LocalTraining,
+    *,
+    charge: Callable[[int], None],
+    device: torch.device,
+    view: PrivateView | None = None,
+) -> ProviderTraining[Row]:
+    """Returns FL-PROVIDER-DP with one client, in which a record moves by training on its own.
+
+    What no row reaches is frozen, as noise would move it otherwise. Errors are those of
+    `private_training`.
+    """
+    unreached = {*start.unreached()}
+    records = records_of(documents, start.encoder, unit=plan.privacy_unit)
+    model = _prepared(start, settings, device=device)
+    for name, value in model.named_parameters():
+        if name in unreached:
+            value.requires_grad_(False)
+    return ProviderTraining(
+        plan,
+        model,
+        records=records,
+        losses=partial(losses_of, start, device=device),
+        local=local,
+        charge=charge,
+        trial_records=trial_records(start.asking, vocabulary=len(model.word_embeddings)),
+        view=view,
+    )
+
+
+def _prepared(start: Start, settings: PrivateSettings, *, device: torch.device) -> Pointer | VT5:
+    """Freezes what is not to be trained, and returns the start's model where it is trained."""
+    model = start.model.eval()  # the probe in freeze must not draw dropout masks
+    start.room.freeze(model, trained=Trained.of(settings.trained))
+    model.to(device)
+    set_dropout(model, settings.dropout)
+    return model
 
 
 def losses_of(start: Start, rows: Sequence[Row], *, device: torch.device) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,22 @@ from hushdoc.errors import AnnotationError, EmptyDocumentError, InputError, Priv
 from hushdoc.labels import LabelledDocument
 from hushdoc.system import atomic_files
 from hushdoc_training import docvqa_checkpoint, duplicates
+from hushdoc_training.federated.central import ProviderTraining
+from hushdoc_training.federated.plan import PROVIDER
+from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.private_steps import PrivateSteps
 from hushdoc_training.private_view import COUNTS, PrivateView
 from hushdoc_training.recipes.docvqa import canaries
 from hushdoc_training.recipes.docvqa.canaries import Canaries
-from hushdoc_training.recipes.docvqa.private import losses_of, private_training
-from hushdoc_training.recipes.docvqa.rows import rows_of, unit_definition
+from hushdoc_training.recipes.docvqa.private import (
+    losses_of,
+    private_training,
+    provider_training,
+)
+from hushdoc_training.recipes.docvqa.rows import Row, rows_of, unit_definition
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.kie import epochs, identity
 from hushdoc_training.recipes.kie.audits import known_words
@@ -32,12 +41,15 @@ from hushdoc_training.recipes.kie.records import in_order
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 from hushdoc_training.recipes.kie.start import TOKENIZER
 from hushdoc_training.recipes.kie.training import best_device, decay
-from hushdoc_training.runs import continued
+from hushdoc_training.runs import claim_words, continued
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
 from hushdoc_training.runs.run_folder import Run, keep_notes
+
+LOCAL_SETTINGS = ("trained", "dropout", "recipe")
+"""Private settings that FL-PROVIDER-DP has as well; all others are of its local training."""
 
 
 def train_plain(
@@ -113,11 +125,14 @@ def train_private(
     copies: str = "group",  # one of `duplicates.CHOICES`, of the unit "document"
     notes: Mapping[str, str] | None = None,  # texts to keep in `out`, by their names
     num_canaries: int = 0,  # invented providers that bound this run's epsilon from below
+    local: LocalTraining | None = None,  # with it the steps are those of FL-PROVIDER-DP
 ) -> Outcome:
     """Trains with differential privacy and writes `out/checkpoint`.
 
-    A record is everything of one provider or one document, clipped once. Copies of a document are
-    one record where documents are protected; under a provider they are in its record anyway.
+    A record is everything of one provider or one document, clipped once: its gradient, for DP-Adam
+    or DP-SGD, or what local training on it moves, for FL-PROVIDER-DP with one client. Copies of a
+    document are one record where documents are protected; under a provider they are in its record
+    anyway.
 
     Raises:
         AnnotationError: Providers are protected, and a document has none.
@@ -132,16 +147,18 @@ def train_private(
         view.note(COUNTS)
     by_document = plan.privacy_unit == "document"
     grouped = by_document and arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
-    require_known(settings)
+    require_known(settings, local)
     require_readable(documents)
     require_public(start)
     defined = unit_definition(plan.privacy_unit)
+    moved = claim_words.change_bound(plan.privacy_unit, plan.clipping_norm)
     declared = Declared(
         name=name,
         public_data=(*history(start), *public_data),
-        training={**described(start), **settings.claimed()},
+        training={**described(start), **_claimed(settings, local)},
         hyperparameter_tuning=hyperparameter_tuning,
         unit_definition=duplicates.defined(defined) if grouped else defined,
+        contribution_bound=None if local is None else moved,
         caveats=(duplicates.CAVEAT,) if grouped else (),
     )
     terms = Terms(
@@ -162,6 +179,7 @@ def train_private(
             "private_numbers": private_numbers,
             "copies": copies,
             **({"canaries": num_canaries} if found else {}),
+            **({"local": asdict(local)} if local else {}),
             **asdict(settings),
             **_identity(start, terms.documents, terms.digest(plan)),
         },
@@ -188,15 +206,23 @@ def train_private(
         if found:
             canaries.keep(out, found)
 
+    def make(charge: Callable[[int], None]) -> PrivateTraining[Row] | ProviderTraining[Row]:
+        how: dict[str, Any] = {"charge": charge, "device": device, "view": view}
+        if local is not None:
+            return provider_training(start, read, plan, settings, local, **how)
+        return private_training(start, read, plan, settings, **how)
+
+    def before(training: PrivateSteps, number: int) -> None:
+        if local is None:
+            decay(training.optimizer, settings, number, plan.steps)
+
     return run.take(
-        lambda charge: private_training(
-            start, read, plan, settings, charge=charge, device=device, view=view
-        ),
+        make,
         model=start.model,
         title=start.name,
         unused=unused,
         begun=keep,
-        before=lambda training, number: decay(training.optimizer, settings, number, plan.steps),
+        before=before,
         change=audited,
         save=lambda folder, claim: save(folder, start, claim),
     )
@@ -260,8 +286,21 @@ def require_readable(documents: Sequence[LabelledDocument]) -> None:
                 )
 
 
-def require_known(settings: PrivateSettings) -> None:
-    """Raises PrivacyError for settings that a claim would state and this training does not have."""
+def require_known(settings: PrivateSettings, local: LocalTraining | None = None) -> None:
+    """Raises PrivacyError for settings that this training does not have."""
+    if local is not None:
+        default = asdict(PrivateSettings())
+        changed = [
+            name
+            for name, value in asdict(settings).items()
+            if name not in LOCAL_SETTINGS and value != default[name]
+        ]
+        if changed:
+            raise PrivacyError(
+                f"{', '.join(changed)} are of training by noised gradients, and {PROVIDER} steps "
+                "by what local training moves. Leave them out, or set its local training."
+            )
+        return
     unknown = {
         "optimizer": (settings.optimizer, "adam-public", "another optimizer"),
         "scaling": (settings.scaling, "public", "'none'"),
@@ -272,6 +311,15 @@ def require_known(settings: PrivateSettings) -> None:
                 f"{name} is '{found}', which training on questions does not have; expected "
                 f"{expected}. Leave it out."
             )
+
+
+def _claimed(settings: PrivateSettings, local: LocalTraining | None) -> dict[str, Any]:
+    """Returns what a claim says of settings."""
+    claimed = settings.claimed()
+    if local is None:
+        return claimed
+    kept = {name: value for name, value in claimed.items() if name in {*LOCAL_SETTINGS, "rank"}}
+    return {**kept, "algorithm": f"{PROVIDER}, one client", "local_training": asdict(local)}
 
 
 def require_public(start: Start) -> None:
