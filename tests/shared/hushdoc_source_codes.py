@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -27,13 +28,41 @@ NOT_CODES = {
 """Texts that are spelled like a code."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What the files of one package say."""
+
+    spelled: frozenset[str]
+    """Texts that are spelled like a code."""
+
+    exported: frozenset[str]
+    """What stands in an `__all__`; constants are spelled like codes."""
+
+    raised: frozenset[tuple[str, str]]
+    """(code, name of the class or function it is handed to) of every explicit code."""
+
+
 @cache
-def trees(sources: tuple[str, ...] = SOURCES) -> list[ast.Module]:
-    return [
-        ast.parse(path.read_text("utf-8"))
-        for source in sources
-        for path in sorted((ROOT / source).rglob("*.py"))
-    ]
+def read(source: str) -> Source:
+    """Reads a package's syntax trees, once, and keeps none of them."""
+    spelled, exported, raised = set[str](), set[str](), set[tuple[str, str]]()
+    for path in sorted((ROOT / source).rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                exported.update(texts(node.value))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant):
+                if isinstance(node.value, str) and SPELLED.fullmatch(node.value):
+                    spelled.add(node.value)
+            elif isinstance(node, ast.Call):
+                handed = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+                for value in handed:
+                    name = ast.unparse(node.func).rpartition(".")[2]
+                    raised.update((text, name) for text in texts(value))
+    return Source(
+        spelled=frozenset(spelled), exported=frozenset(exported), raised=frozenset(raised)
+    )
 
 
 def texts(node: ast.AST) -> Iterator[str]:
@@ -42,29 +71,9 @@ def texts(node: ast.AST) -> Iterator[str]:
             yield part.value
 
 
-def exported_names() -> set[str]:
-    """Returns what stands in an `__all__`; constants are spelled like codes."""
-    return {
-        text
-        for tree in trees()
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-        for text in texts(node.value)
-    }
-
-
-@cache
-def raised(sources: tuple[str, ...] = SOURCES) -> set[tuple[str, str]]:
+def raised() -> set[tuple[str, str]]:
     """Returns (code, name of the class or function it is handed to) of every explicit code."""
-    return {
-        (text, ast.unparse(node.func).rpartition(".")[2])
-        for tree in trees(sources)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        for keyword in node.keywords
-        if keyword.arg == "code"
-        for text in texts(keyword.value)
-    }
+    return {found for source in SOURCES for found in read(source).raised}
 
 
 def defaults() -> dict[str, type[HushdocError]]:
@@ -77,9 +86,10 @@ def defaults() -> dict[str, type[HushdocError]]:
     }
 
 
-@cache
-def codes(sources: tuple[str, ...] = SOURCES) -> set[str]:
-    """Returns every code that these sources hand to an error or a rule."""
-    spelled = {text for tree in trees(sources) for text in texts(tree) if SPELLED.fullmatch(text)}
-    explicit = {code for code, _ in raised(sources)}
-    return (spelled - NOT_CODES - exported_names()) | explicit | set(defaults())
+def codes(*sources: str) -> set[str]:
+    """Returns every code that these packages, or else all, hand to an error or a rule."""
+    found = [read(source) for source in sources or SOURCES]
+    exported = {name for source in SOURCES for name in read(source).exported}
+    spelled = {text for source in found for text in source.spelled}
+    explicit = {code for source in found for code, _ in source.raised}
+    return (spelled - NOT_CODES - exported) | explicit | set(defaults())
