@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import signal
 from types import ModuleType
@@ -22,6 +23,9 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 
+
+# Every collection would walk all that torch and transformers have made, for a tenth of the time.
+gc.set_threshold(20_000, 20, 20)
 
 # Some tests import onnxruntime themselves, and none may have it send anything.
 telemetry.keep_off()
@@ -48,6 +52,12 @@ def key(build: ModuleType) -> Any:
 @pytest.fixture(scope="session")
 def other_key(build: ModuleType) -> Any:
     return build.known_key(2)
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what was imported out of all later garbage collections."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
