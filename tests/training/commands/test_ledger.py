@@ -44,8 +44,15 @@ def test_init_says_what_was_made_and_overwrites_nothing(
     out = capsys.readouterr().out
     assert "all runs on 'forms' together may spend epsilon 4 at delta 1e-05, per document" in out
     assert f"--ledger {path}" in out
+    assert "Train with: hushdoc train kie" in out
     assert ledger("init", path, "--data", "x", "--epsilon", "9") == 3
     assert Ledger.open(path).epsilon == 4
+    path = tmp_path / "bills.ledger"
+    assert ledger("init", path, "--data", "bills", "--epsilon", "4", "--unit", "provider") == 0
+    out = capsys.readouterr().out
+    assert "per provider" in out
+    assert "Train with: hushdoc train docvqa" in out
+    assert Ledger.open(path).unit == "provider"
 
 
 @pytest.mark.parametrize(

@@ -94,9 +94,10 @@ def _register_init(actions: Subcommands) -> None:
     )
     init.add_argument(
         "--unit",
-        choices=("document", "sequence"),
+        choices=("document", "sequence", "provider"),
         default="document",
-        help="what the budget protects (default: document)",
+        help="what the budget protects: documents, windows of tokens, or providers with all their "
+        "documents, which keep their provider from run to run (default: document)",
     )
     init.add_argument(
         "--epsilon",
@@ -139,7 +140,8 @@ def run_init(options: argparse.Namespace) -> int:
         f"{printable(options.ledger)}: all runs on '{ledger.data}' together may spend epsilon "
         f"{ledger.epsilon:g} at delta {ledger.delta:g}, per {ledger.unit}."
     )
-    print(f"Train with: hushdoc train kie ... --ledger {printable(options.ledger)}")
+    task = "docvqa" if ledger.unit == "provider" else "kie"
+    print(f"Train with: hushdoc train {task} ... --ledger {printable(options.ledger)}")
     return 0
 
 
