@@ -1,7 +1,8 @@
 """Agreement: how far a variant's answers are from those of the model it was made from.
 
-Models that find fields are compared by their fields (`field_agreement`); of all others the answers
-to the probes are compared by their cosines. No data set is read.
+Models that find fields are compared by their fields (`field_agreement`), those that answer
+questions by their answers (`question_agreement`); of all others the answers to the probes are
+compared by their cosines. No data set is read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from hushdoc_export.probes import Inputs, Traceable
 
 MAX_F1_LOSS = 0.5
 """Points of F1, of 100, that a variant may lose unless more is accepted by name."""
+
+MAX_ANLS_LOSS = 1.0
+"""Points of ANLS, of 100, that a variant may lose unless more is accepted by name."""
 
 MIN_COSINE = 0.98
 """Mean cosine that a variant keeps unless less is accepted by name."""

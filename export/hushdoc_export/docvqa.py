@@ -5,21 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError
-from hushdoc.runtime.docvqa import TASK
-from hushdoc.runtime.questions import Asking
-from hushdoc_export import graph, probes
+from hushdoc.runtime.docvqa import TASK, DocVQAModel
+from hushdoc.runtime.pointing import Pointer as PointerReader
+from hushdoc.runtime.questions import Asking, QuestionEncoder
+from hushdoc.runtime.writing import Writer
+from hushdoc_export import graph, probes, question_agreement, vt5
 from hushdoc_export.probes import Inputs, Traceable
-from hushdoc_export.release import LOADED, Release, Seen, origin_of, seal, unseen
+from hushdoc_export.quantize import MODEL
+from hushdoc_export.release import (
+    LOADED,
+    Alone,
+    Release,
+    Seen,
+    Sessions,
+    origin_of,
+    seal_graphs,
+    unseen,
+)
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 
 if TYPE_CHECKING:
     from hushdoc_training.models.pointer import Pointer
+    from hushdoc_training.models.vt5 import VT5
 
 OUTPUT = "spans"
 
@@ -34,23 +48,21 @@ def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen =
         seen: Is told how much is done, of 100.
 
     Raises:
-        CheckpointError: The checkpoint is damaged, or of an architecture that has no graph yet.
-        HushdocError: What `release.seal` raises.
+        CheckpointError: The checkpoint is damaged, or its parts do not fit one another.
+        HushdocError: What `release.seal_graphs` raises.
     """
     checkpoint = DocVQACheckpoint.load(checkpoint_folder)
-    if checkpoint.architecture != "pointer":
-        raise CheckpointError(
-            f"The checkpoint '{checkpoint.folder}' holds a model of the architecture "
-            f"'{checkpoint.architecture}', and only pointers can be exported. Train one with "
-            "`hushdoc train docvqa --architecture pointer`."
-        )
     graph.require_packages()
     from hushdoc_training.models import pointer
+    from hushdoc_training.models import vt5 as writing
 
+    model: Pointer | VT5
+    points = checkpoint.architecture == "pointer"
     with graph.silence():
-        model = pointer.load(checkpoint.folder)
+        model = (pointer if points else writing).load(checkpoint.folder)
     seen(LOADED, 100)
-    return export_pointer(
+    export_model: Any = export_pointer if points else export_vt5
+    made: Path = export_model(
         model,
         out,
         release,
@@ -60,6 +72,7 @@ def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen =
         origin=origin_of(checkpoint.folder, model.architecture),
         seen=seen,
     )
+    return made
 
 
 def export_pointer(
@@ -94,17 +107,84 @@ def export_pointer(
             f"The pointer's encoder is {model.architecture}, which reads no boxes. Train one on "
             "layoutlm, layoutlmv3 or lilt."
         )
-    return seal(
+    encoder = QuestionEncoder(tokenizer_json, asking)
+
+    def reader(certificate: Certificate, graphs: Sessions) -> DocVQAModel:
+        points = PointerReader(encoder, graphs[MODEL])
+        return DocVQAModel(certificate=certificate, encoder=encoder, reader=points, device="cpu")
+
+    return seal_graphs(
         out,
-        traceable(model, asking),
+        Alone(traceable=traceable(model, asking)),
         release,
-        task=TASK,
-        claim=claim,
-        preprocessing=asking.to_dict(),
-        contents={"tokenizer.json": tokenizer_json.encode("utf-8")},
-        origin=origin,
-        seen=seen,
+        measure=question_agreement.of_questions(
+            encoder, reader, max_anls_loss=release.max_anls_loss
+        ),
+        **_parts(asking, tokenizer_json, claim, origin, seen),
     )
+
+
+def export_vt5(
+    model: VT5,
+    out: Path,
+    release: Release,
+    *,
+    asking: Asking,
+    tokenizer_json: str,
+    claim: Claim,
+    origin: Mapping[str, str] | None = None,
+    seen: Seen = unseen,
+) -> Path:
+    """Returns the folder of the artifact that was made from a VT5, of two graphs or three.
+
+    Args:
+        model: The trained model, in eval mode. It computes attention in several steps from here on.
+        out: Where the artifact shall stand; nothing may be there yet.
+        release: Who releases it, and as what.
+        asking: How questions, words and images became its inputs.
+        tokenizer_json: Hugging Face tokenizer.
+        claim: What training declares about privacy.
+        origin: Where the weights come from; their digest by default.
+        seen: Is told how much is done, of 100.
+
+    Raises:
+        CheckpointError: The settings are not the model's.
+        HushdocError: What `release.seal_graphs` raises.
+    """
+    encoder = QuestionEncoder(tokenizer_json, asking)
+    vt5.require_settings(model, encoder)
+
+    def reader(certificate: Certificate, graphs: Sessions) -> DocVQAModel:
+        writes = Writer(encoder, graphs)
+        return DocVQAModel(certificate=certificate, encoder=encoder, reader=writes, device="cpu")
+
+    return seal_graphs(
+        out,
+        vt5.Writing(model=model, encoder=encoder),
+        release,
+        measure=question_agreement.of_questions(
+            encoder, reader, max_anls_loss=release.max_anls_loss
+        ),
+        **_parts(asking, tokenizer_json, claim, origin, seen),
+    )
+
+
+def _parts(
+    asking: Asking,
+    tokenizer_json: str,
+    claim: Claim,
+    origin: Mapping[str, str] | None,
+    seen: Seen,
+) -> dict[str, Any]:
+    """Returns what `seal_graphs` is told of any model that answers questions."""
+    return {
+        "task": TASK,
+        "claim": claim,
+        "preprocessing": asking.to_dict(),
+        "contents": {"tokenizer.json": tokenizer_json.encode("utf-8")},
+        "origin": origin,
+        "seen": seen,
+    }
 
 
 def traceable(model: Pointer, asking: Asking) -> Traceable:

@@ -19,7 +19,7 @@ TOLERANCE = 1e-4
 are of the size of one; of larger ones it is relative to the largest."""
 
 _INPUTS = {"input_ids": "tokens", "bbox": "boxes", "pixel_values": "pixels"}
-_EXPORT_AGAIN = "Nothing was written; export again with the versions in constraints.txt."
+EXPORT_AGAIN = "Nothing was written; export again with the versions in constraints.txt."
 
 
 def compare(
@@ -43,7 +43,7 @@ def compare(
         if not difference <= limit:  # written so that NaN fails
             raise ParityError(
                 f"For inputs of the shapes {shapes_of(probe)} graph and model differ by "
-                f"{difference:.3g}; at most {limit:g} is rounding. {_EXPORT_AGAIN}"
+                f"{difference:.3g}; at most {limit:g} is rounding. {EXPORT_AGAIN}"
             )
         worst = max(worst, difference)
         if traceable.logits:
@@ -65,7 +65,7 @@ def _answers(traceable: Traceable, session: Session, probe: Inputs) -> tuple[Ans
     if answered.shape != expected.shape:
         raise ParityError(
             f"For inputs of the shapes {shapes_of(probe)} the graph answers {answered.shape} and "
-            f"the model {expected.shape}. Expected the same. {_EXPORT_AGAIN}"
+            f"the model {expected.shape}. Expected the same. {EXPORT_AGAIN}"
         )
     if traceable.per_token:
         tokens = probe["attention_mask"].astype(bool)
@@ -88,7 +88,7 @@ def _same_label(
         raise ParityError(
             f"For inputs of the shapes {shapes_of(probe)} graph and model choose another label for "
             f"{int((~same[clear]).sum())} answers although the model's margin exceeds "
-            f"{tolerance * size:g}. {_EXPORT_AGAIN}"
+            f"{tolerance * size:g}. {EXPORT_AGAIN}"
         )
     return int((same | ~clear).sum())
 

@@ -5,7 +5,8 @@ int8   onnx/model_int8.onnx   weights and word tables as bytes; for processors, 
 fp16   onnx/model_fp16.onnx   half precision; for accelerators, half the size
 
 Each follows from weights alone, reads no data, and is a graph of its own in an artifact of its own:
-which one answers is signed, and nobody downloads or hashes the others.
+which one answers is signed, and nobody downloads or hashes the others. A model of several graphs
+has such a file of each, as onnx/encoder_model.onnx.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from hushdoc_export import graph
 
 Level = Literal["basic", "extended"]
 
+MODEL = "model"
+"""Name of the graph of a model that has but one."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
@@ -33,9 +37,13 @@ class Variant:
     """
 
     name: str
-    entry: str  # its file in an artifact
+    entry: str  # the file in an artifact of a model of one graph
     level: Level  # how far it is optimized before it is sealed
     fused: bool = True  # whether attention is one operator, which ONNX Runtime has for processors
+
+    def file(self, name: str) -> str:
+        """Returns the file in an artifact of the graph of a name; MODEL is an only one."""
+        return self.entry if name == MODEL else self.entry.replace("/", f"/{name}_", 1)
 
 
 VARIANTS: Mapping[str, Variant] = {

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,12 +25,13 @@ from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.subjects import Subject
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.session import Session
+from hushdoc.runtime.writing import GRAPHS
 from hushdoc.signing.keys import PrivateKey
 from hushdoc.system import atomic_files
 from hushdoc_export import agreement, graph, parity, quantize, sealing
-from hushdoc_export.agreement import MAX_F1_LOSS, MIN_COSINE, Agreement, Measure
+from hushdoc_export.agreement import MAX_ANLS_LOSS, MAX_F1_LOSS, MIN_COSINE, Agreement, Measure
 from hushdoc_export.probes import Inputs, Traceable
-from hushdoc_export.quantize import VARIANTS
+from hushdoc_export.quantize import MODEL, VARIANTS
 from hushdoc_training import audited_claims
 
 ASSURANCE = "self-attested"
@@ -62,6 +63,8 @@ class Release:
             `dtype` of their own, and calibration keeps the variant that it finds.
         max_f1_loss: Points of F1, of 100, that a variant of a model that finds fields may lose on
             invented documents.
+        max_anls_loss: Points of ANLS, of 100, that a variant of a model that answers questions may
+            lose on invented ones.
         min_cosine: The least mean cosine between the answers of any other model's variant and the
             model's.
     """
@@ -73,6 +76,7 @@ class Release:
     expires_at: str | None = None
     variant: str = "fp32"
     max_f1_loss: float = MAX_F1_LOSS
+    max_anls_loss: float = MAX_ANLS_LOSS
     min_cosine: float = MIN_COSINE
 
     def __post_init__(self) -> None:
@@ -106,12 +110,65 @@ class Release:
         return certificate
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Graph:
-    """A graph that may be sealed, loaded, with how it was made."""
+Sessions = Mapping[str, Session]
+"""The graphs of a model, loaded, by their names."""
 
-    content: bytes
-    session: Session
+MeasureAll = Callable[[Certificate, Sessions, Sequence[Sessions]], list[Agreement]]
+"""An `agreement.Measure` of models of several graphs."""
+
+
+class Product(Protocol):
+    """A torch model that becomes several graphs, one of which is the artifact's entry."""
+
+    @property
+    def model(self) -> Any:
+        """The torch model."""
+
+    @property
+    def entry(self) -> str:
+        """The name of the graph that is the entry."""
+
+    def traced(self, *, fused: bool) -> Mapping[str, Any]:
+        """Returns the onnx.ModelProto of each graph by its name."""
+
+    def compared(self, graphs: Sessions, *, tolerance: float | None) -> dict[str, Any]:
+        """Returns how close graphs are to the model; a ParityError if not within a tolerance."""
+
+    def example(self, name: str) -> Inputs:
+        """Returns inputs of a graph, and those of its outputs that are no float32."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Alone:
+    """A model of one graph as a product."""
+
+    traceable: Traceable
+    entry: str = MODEL
+
+    @property
+    def model(self) -> Any:
+        """The torch model."""
+        return self.traceable.model
+
+    def traced(self, *, fused: bool) -> Mapping[str, Any]:
+        """Returns the graph under its name."""
+        return {MODEL: self.traceable.traced(fused=fused)}
+
+    def compared(self, graphs: Sessions, *, tolerance: float | None) -> dict[str, Any]:
+        """Returns how close it is to the model."""
+        return parity.compare(self.traceable, graphs[MODEL], tolerance=tolerance)
+
+    def example(self, name: str) -> Inputs:
+        """Returns inputs of it."""
+        return self.traceable.probes[0]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Made:
+    """Graphs that may be sealed, with how they were made."""
+
+    contents: Mapping[str, bytes]
+    sessions: Sessions
     method: Mapping[str, Any]
 
 
@@ -120,21 +177,42 @@ def seal(
     traceable: Traceable,
     release: Release,
     *,
+    measure: Measure | None = None,  # how close variants are; cosines of answers by default
+    **settings: Any,  # those of `seal_graphs`, which raises
+) -> Path:
+    """Returns the folder of the artifact of a model of one graph; see `seal_graphs`."""
+    alone = measure or agreement.of_answers(traceable, min_mean=release.min_cosine)
+    return seal_graphs(
+        out,
+        Alone(traceable=traceable),
+        release,
+        measure=lambda certificate, graphs, variants: alone(
+            certificate, graphs[MODEL], [variant[MODEL] for variant in variants]
+        ),
+        **settings,
+    )
+
+
+def seal_graphs(
+    out: Path,
+    product: Product,
+    release: Release,
+    *,
     task: str,
     claim: Claim,
     preprocessing: Mapping[str, Any],  # the manifest's description of the model's inputs
     contents: Mapping[str, bytes],  # further signed files, by their names
+    measure: MeasureAll,  # how close variants are
     labels: LabelSet | None = None,  # for the model card
     origin: Mapping[str, Any] | None = None,  # where the weights come from; their digest by default
-    measure: Measure | None = None,  # how close variants are; cosines of answers by default
     seen: Seen = unseen,
 ) -> Path:
-    """Returns the folder of the artifact; nothing is written before the graph answers alike.
+    """Returns the folder of the artifact; nothing is written before the graphs answer alike.
 
     Raises:
         OutputExistsError: Something already stands at `out`.
         CheckpointError: The exporter can't follow the model, or the model fails on a probe.
-        ParityError: The graph does not answer like the model, or the variant not enough.
+        ParityError: The graphs do not answer like the model, or the variant not enough.
         CertificateError: The claim can't be certified.
         PrivacyError: An audit of the claim refutes it.
         LimitExceededError: The weights do not fit into one ONNX file.
@@ -143,17 +221,26 @@ def seal(
     """
     atomic_files.require_free(out)
     variant = VARIANTS[release.variant]
-    certificate = release.certificate(claim, task=task, format="onnx", entry=variant.entry)
-    measure = measure or agreement.of_answers(traceable, min_mean=release.min_cosine)
-    origin = origin or {"from": f"sha256:{_digest(traceable.model)}"}
-    sealed, certificate = _made(traceable, certificate, origin, variant, measure, seen)
+    entry = variant.file(product.entry)
+    certificate = release.certificate(claim, task=task, format="onnx", entry=entry)
+    origin = origin or {"from": f"sha256:{_digest(product.model)}"}
+    sealed, certificate = _made(product, certificate, origin, variant, measure, seen)
+    graphs: dict[str, dict[str, Any]] = {
+        name: {
+            "entry": variant.file(name),
+            "inputs": _ports(session.inputs, product.example(name)),
+            "outputs": _ports(session.outputs, product.example(name)),
+        }
+        for name, session in sealed.sessions.items()
+    }
+    main = graphs.pop(product.entry)
     parts = {
-        variant.entry: sealed.content,
+        **{variant.file(name): content for name, content in sealed.contents.items()},
         "hushdoc.json": sealing.manifest(
             certificate,
-            inputs=_ports(sealed.session.inputs, traceable.probes[0]),
-            outputs=_ports(sealed.session.outputs, {}),
-            preprocessing=preprocessing,
+            inputs=main["inputs"],
+            outputs=main["outputs"],
+            preprocessing={**preprocessing, **({GRAPHS: graphs} if graphs else {})},
         ),
         **contents,
     }
@@ -170,32 +257,32 @@ def origin_of(folder: Path, architecture: str) -> dict[str, str]:
 
 
 def _made(
-    traceable: Traceable,
+    product: Product,
     certificate: Certificate,
     origin: Mapping[str, Any],
     variant: quantize.Variant,
-    measure: Measure,
+    measure: MeasureAll,
     seen: Seen,
-) -> tuple[_Graph, Certificate]:
-    """Returns the graph to seal, and the certificate with the steps that led to it."""
+) -> tuple[_Made, Certificate]:
+    """Returns the graphs to seal, and the certificate with the steps that led to them."""
     level = VARIANTS["fp32"].level
-    traced = traceable.traced(fused=variant.fused)
+    traced = product.traced(fused=variant.fused)
     seen(TRACED, 100)
-    proto = quantize.optimized(traced, level)
-    exported = _loaded(proto, {"optimized": level}, certificate)
+    protos = {name: quantize.optimized(proto, level) for name, proto in traced.items()}
+    exported = _loaded(protos, {"optimized": level}, certificate)
     # A change of format that read no data.
     step = {"step": "export-onnx", "dataDependent": False, **origin, **exported.method}
-    step["parity"] = parity.compare(traceable, exported.session)
+    step["parity"] = product.compared(exported.sessions, tolerance=parity.TOLERANCE)
     if variant.name == "fp32":
         return exported, dataclasses.replace(certificate, derivation=(step,))
-    best, measured = _closest(proto, exported, certificate, variant, measure)
+    best, measured = _closest(protos, exported, certificate, variant, measure)
     measured.require(variant.name)
     rounding = {
         "step": f"round-to-{variant.name}",
         # Scales come from the weights; activations are rounded as they come.
         "dataDependent": False,
         **best.method,
-        "parity": parity.compare(traceable, best.session, tolerance=None),
+        "parity": product.compared(best.sessions, tolerance=None),
         "agreement": measured.to_dict(),
     }
     claim = certificate.claim
@@ -204,25 +291,34 @@ def _made(
 
 
 def _closest(
-    proto: Any,
-    exported: _Graph,
+    protos: Mapping[str, Any],
+    exported: _Made,
     certificate: Certificate,
     variant: quantize.Variant,
-    measure: Measure,
-) -> tuple[_Graph, Agreement]:
+    measure: MeasureAll,
+) -> tuple[_Made, Agreement]:
     """Returns the variant that loses least, of the ways to write it, and how close it is."""
+    ways = zip(*(quantize.written(proto, variant) for proto in protos.values()), strict=True)
     candidates = [
-        _loaded(rounded, method, certificate)
-        for rounded, method in quantize.written(proto, variant)
+        _loaded(
+            {name: rounded for name, (rounded, _) in zip(protos, graphs, strict=True)},
+            graphs[0][1],
+            certificate,
+        )
+        for graphs in ways
     ]
-    sessions = [candidate.session for candidate in candidates]
-    measured = measure(certificate, exported.session, sessions)
+    sessions = [candidate.sessions for candidate in candidates]
+    measured = measure(certificate, exported.sessions, sessions)
     return min(zip(candidates, measured, strict=True), key=lambda pair: pair[1].distance)
 
 
-def _loaded(proto: Any, method: Mapping[str, Any], certificate: Certificate) -> _Graph:
-    content = graph.serialize(proto, notes=sealing.notes(certificate))
-    return _Graph(content=content, session=Session(content), method=method)
+def _loaded(
+    protos: Mapping[str, Any], method: Mapping[str, Any], certificate: Certificate
+) -> _Made:
+    notes = sealing.notes(certificate)
+    contents = {name: graph.serialize(proto, notes=notes) for name, proto in protos.items()}
+    sessions = {name: Session(content) for name, content in contents.items()}
+    return _Made(contents=contents, sessions=sessions, method=method)
 
 
 def _digest(model: Any) -> str:

@@ -1,12 +1,7 @@
-"""The three graphs of a VT5: one of images, an encoder, and a decoder that takes a token at a time.
+"""The three graphs of a VT5, which `hushdoc.runtime.writing` describes: traced, and held to it.
 
-vision    pixel_values -> visual
-encoder   input_ids, bbox, attention_mask, visual -> encoder_mask, cross.{i}.key, cross.{i}.value
-decoder   token, encoder_mask, past.{i}.key|value, cross.{i}.key|value
-          -> logits, present.{i}.key|value
-
-The encoder makes the keys and values of the decoder's attention to it once, and no hidden state
-leaves it. A past of length 0 begins an answer, so that one decoder serves for all tokens.
+Of forced tokens the graphs give the model's logits; freely they write the tokens that transformers'
+own search writes.
 """
 
 from __future__ import annotations
@@ -18,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushdoc.errors import ParityError
+from hushdoc.runtime.encoding import PIXELS
 from hushdoc.runtime.session import Array, Session
+from hushdoc.runtime.writing import DECODER, ENCODER, VISION
 from hushdoc_export import graph
 from hushdoc_export.graph import BATCH, Free
-from hushdoc_export.parity import TOLERANCE
+from hushdoc_export.parity import EXPORT_AGAIN, TOLERANCE
 
 if TYPE_CHECKING:
     from hushdoc_training.models.vt5 import VT5
-
-VISION, ENCODER, DECODER = "vision", "encoder", "decoder"
 
 MAX_PAST = 4096
 """Longest past of a decoder's graph, in tokens."""
@@ -125,7 +120,7 @@ def logits(
     """
     given = dict(inputs)
     if VISION in sessions:
-        (given["visual"],) = sessions[VISION].run({"pixel_values": given.pop("pixel_values")})
+        (given["visual"],) = sessions[VISION].run({PIXELS: given.pop(PIXELS)})
     mask, *cross = sessions[ENCODER].run(given)
     shapes = sessions[DECODER].inputs
     names = [name for name in shapes if name.startswith("past.")]
@@ -148,31 +143,86 @@ def compare(
     sessions: Mapping[str, Session],
     inputs: Mapping[str, Array],
     targets: Array,
+    *,
+    tolerance: float | None = TOLERANCE,
 ) -> float:
     """Returns the largest difference between graphs and model over forced tokens, by its scale.
 
     Raises:
-        ParityError: They differ by more than rounding, or an answer is not finite.
+        ParityError: They differ by more than a tolerance, or an answer is not finite.
     """
-    import torch
-
-    tensors = {name: torch.from_numpy(value) for name, value in inputs.items()}
-    with torch.no_grad():
-        expected = model(**tensors, targets=torch.from_numpy(targets)).numpy()
+    expected = _forced(model, inputs, targets)
     start = np.full((len(targets), 1), model.t5.config.decoder_start_token_id)
     before = np.concatenate([start, targets[:, :-1]], axis=1)
     # What stands behind an answer's end is padding to the model.
     forced = np.where(before < 0, model.t5.config.pad_token_id, before)
     found = logits(sessions, inputs, forced.tolist())
-    scale = max(1.0, float(np.abs(expected).max()))
-    difference = float(np.abs(found - expected).max()) / scale
-    if not difference <= TOLERANCE:  # written so that NaN fails
+    difference = float(np.abs(found - expected).max()) / _scale(expected)
+    limit = float(np.finfo(np.float32).max) if tolerance is None else tolerance
+    if not difference <= limit:  # written so that NaN fails
         raise ParityError(
             f"For {len(targets)} rows of forced tokens the graphs of VT5 and the model differ by "
-            f"{difference:.3g}; at most {TOLERANCE:g} is rounding. Nothing was written; export "
-            "again with the versions in constraints.txt."
+            f"{difference:.3g}; at most {limit:g} is rounding. {EXPORT_AGAIN}"
         )
     return difference
+
+
+def generated(model: VT5, inputs: Mapping[str, Array], *, max_answer: int) -> list[int]:
+    """Returns the tokens that transformers' greedy search writes for one row, without their end."""
+    import torch
+    from transformers.modeling_outputs import BaseModelOutput
+
+    given = {name: torch.from_numpy(value) for name, value in inputs.items()}
+    with torch.no_grad():
+        pixels = given.pop(PIXELS, None)
+        visual = None if pixels is None else model.visual(pixels)
+        states, mask = model.encode(**given, visual=visual)
+        tokens = model.t5.generate(
+            encoder_outputs=BaseModelOutput(last_hidden_state=states),
+            attention_mask=mask,
+            max_new_tokens=max_answer,
+            do_sample=False,
+            num_beams=1,
+        )
+    _, *found = tokens[0].tolist()
+    end = model.t5.config.eos_token_id
+    return found[: found.index(end)] if end in found else found
+
+
+def require_same_tokens(
+    model: VT5, inputs: Mapping[str, Array], expected: Sequence[int], found: Sequence[int]
+) -> None:
+    """Raises ParityError where a search of our own wrote other tokens for a row than the model's.
+
+    Neither has an end. Where the model's logits of both next tokens are equal but for rounding,
+    either may follow.
+    """
+    if list(expected) == list(found):
+        return
+    end = model.t5.config.eos_token_id
+    both = [*expected, end], [*found, end]
+    place = next(at for at, pair in enumerate(zip(*both, strict=False)) if pair[0] != pair[1])
+    own = _forced(model, inputs, np.asarray([both[0][: place + 1]]))[0, place]
+    short = float(own.max() - own[both[1][place]]) / _scale(own)
+    if short > TOLERANCE:
+        raise ParityError(
+            f"The graphs of VT5 write the tokens {list(found)} where transformers writes "
+            f"{list(expected)}. {EXPORT_AGAIN}"
+        )
+
+
+def _forced(model: VT5, inputs: Mapping[str, Array], targets: Array) -> Array:
+    """Returns the model's logits before each token of answers, [rows, tokens, vocabulary]."""
+    import torch
+
+    tensors = {name: torch.from_numpy(value) for name, value in inputs.items()}
+    with torch.no_grad():
+        found: Array = model(**tensors, targets=torch.from_numpy(targets)).numpy()
+    return found
+
+
+def _scale(logits: Array) -> float:
+    return max(1.0, float(np.abs(logits).max()))
 
 
 def _names(kind: str, layers: int) -> list[str]:

@@ -151,6 +151,11 @@ def sealed_pointer() -> Path:
     return _once("pointer", lambda models, out: models.export_pointer(out))
 
 
+def sealed_vt5() -> Path:
+    """Returns a model of words and boxes that writes answers, exported once for all tests."""
+    return _once("vt5", lambda models, out: models.export_vt5(out))
+
+
 @functools.cache
 def sealed_table(task: str) -> Path:
     """Returns a table for clauses ("kie") or classes ("classification"), sealed once."""

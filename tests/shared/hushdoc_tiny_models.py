@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import hushdoc_tiny as tiny
+import hushdoc_tiny_vt5
 import numpy as np
 import onnx
 import torch
@@ -259,6 +260,11 @@ def export_pointer(out: Path, **settings: Any) -> Path:
     )
 
 
+def export_vt5(out: Path) -> Path:
+    """Exports a model that has learned to write a few answers."""
+    return hushdoc_tiny_vt5.export_vt5(out)
+
+
 def export_fields(
     out: Path, architecture: str = "layoutlm", *, released: Release | None = None, **parts: Any
 ) -> Path:
@@ -277,7 +283,7 @@ def export_fields_with_images(out: Path) -> Path:
 def main(out: Path) -> None:
     """Writes all artifacts of `hushdoc_tiny`."""
     sealed = [*map(tiny.sealed, tiny.ARCHITECTURES), *map(tiny.artifact_of, tiny.ARTIFACTS)]
-    for artifact in {*sealed, tiny.sealed_variant("int8")}:
+    for artifact in {*sealed, tiny.sealed_variant("int8"), tiny.sealed_vt5()}:
         shutil.copytree(artifact, out / artifact.parent.name)
 
 

@@ -1,14 +1,22 @@
-"""A tiny VT5 with random weights, and rows of it."""
+"""A tiny VT5 with random weights and rows of it; and one that has learned a few answers."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
 
+import hushdoc_tiny
 import torch
+from torch.nn.utils import rnn
 
+from hushdoc.document.document import Document
+from hushdoc.runtime.questions import VT5_PROMPT, Asking, QuestionEncoder, QuestionRow
+from hushdoc_export import docvqa, question_agreement
 from hushdoc_training.models import vt5_start
-from hushdoc_training.models.vt5 import IGNORED
+from hushdoc_training.models.vt5 import IGNORED, VT5
 from hushdoc_training.models.vt5_start import TINY, TINY_IMAGE, VT5Start
 
 WORDS = "total due invoice number date 2026-11-23 amount 1,234.56 tax no. sender receiver a.b@c.de"
@@ -52,3 +60,87 @@ def rows(
         targets[row, end - 1] = 1
         targets[row, end:] = IGNORED
     return inputs, targets
+
+
+ONE_LAYER = {**TINY, "num_layers": 1}
+"""Sizes of a model that is traced in a few seconds."""
+
+PAGES = {
+    "a": "Invoice number 4711 Total due 9.50 EUR from Acme Ltd on 2026-11-23",
+    "b": "Receipt Total 12.00 Acme Ltd thanks you",
+}
+LEARNED = (
+    ("a", "What is the total?", "9.50 EUR"),
+    ("a", "Which number?", "4711"),
+    ("a", "Who sent it?", "Acme Ltd"),
+    ("a", "What is the tax?", ""),
+    ("b", "What is the total?", "12.00"),
+    ("b", "Which number?", ""),
+    ("b", "Who sent it?", "Acme Ltd"),
+    ("b", "What is the tax?", ""),
+)
+"""Page, question and answer of each row that the model below has learned; "" for none."""
+
+
+def asking(**change: Any) -> Asking:
+    """Returns the settings of a VT5 for questions of up to 40 tokens."""
+    sizes = {"max_tokens": 110, "overlap": 16, "max_question": 40, "max_answer": 12}
+    settings = {"kind": "vt5", "prompt": VT5_PROMPT, "lowercase": True, "eos_id": 1, "pad_id": 0}
+    return Asking(**{**settings, **sizes, **change})
+
+
+def document(name: str) -> Document:
+    """Returns one of PAGES, its words in a row."""
+    words = PAGES[name].split()
+    boxes = [(10 + 40 * place, 10, 45 + 40 * place, 22) for place in range(len(words))]
+    return Document.from_words(words, boxes, width=640, height=100, id=name)
+
+
+def learned_tokenizer() -> str:
+    """Returns a tokenizer that was learned from all that is read and asked."""
+    texts = [*PAGES.values(), *(question for _, question, _ in LEARNED), VT5_PROMPT]
+    return vt5_start.tokenizer(texts * 3, vocab_size=150)
+
+
+def taught(*, image: bool = False) -> VT5:
+    """Returns a model of one layer, in eval mode, that answers LEARNED."""
+    torch.manual_seed(5)
+    made = vt5_start.from_nothing(
+        learned_tokenizer(), size=ONE_LAYER, image=TINY_IMAGE if image else None
+    )
+    model, encoder = made.model.eval(), QuestionEncoder(made.tokenizer_json, asking())
+    pages = {name: encoder.page(document(name).pages[0]) for name in PAGES}
+    rows = [
+        QuestionRow(
+            question=encoder.question(question),
+            page=pages[name],
+            start=0,
+            stop=len(pages[name].ids),
+        )
+        for name, question, _ in LEARNED
+    ]
+    inputs = {name: torch.from_numpy(value) for name, value in encoder.batch(rows).items()}
+    if image:
+        side = TINY_IMAGE["image_size"]
+        inputs["pixel_values"] = torch.zeros(len(rows), 3, side, side)
+    answers = [torch.from_numpy(encoder.answer(answer)) for *_, answer in LEARNED]
+    targets = rnn.pad_sequence(answers, batch_first=True, padding_value=IGNORED)
+    chosen = [value for value in model.parameters() if value.requires_grad]
+    optimizer = torch.optim.Adam(chosen, lr=5e-3)
+    for _ in range(120):
+        optimizer.zero_grad()
+        loss = model.losses(inputs, targets).mean()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.1
+    return model
+
+
+def export_vt5(out: Path, *, image: bool = False, questions: int = 6, **change: Any) -> Path:
+    """Exports the model above, held to so many questions; `change` is that of its release."""
+    model = taught(image=image)
+    settings = asking(image=model.image_preprocessing())
+    release = hushdoc_tiny.release(**change)
+    parts = {"tokenizer_json": learned_tokenizer(), "claim": hushdoc_tiny.claim()}
+    with mock.patch.object(question_agreement, "NUM_QUESTIONS", questions):
+        return docvqa.export_vt5(model, out, release, asking=settings, **parts)

@@ -25,11 +25,14 @@ EVIDENCE = ("words", "matched", "none")
 class Candidate:
     """An answer that a model read in one window, before calibration.
 
-    `words` are places in the page, in the model's order of words.
+    `words` are places in the page, in the model's order of words; none for a `text` that was
+    written freely. `ended` is whether it has an end, or was cut.
     """
 
     score: float
     words: range
+    text: str | None = None
+    ended: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -23,6 +23,13 @@ def softmax(logits: npt.NDArray[np.floating[Any]]) -> FloatArray:
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True), dtype=np.float64)
 
 
+def log_softmax(logits: npt.NDArray[np.floating[Any]]) -> FloatArray:
+    """Returns the logarithms of probabilities along the last axis."""
+    values = logits.astype(np.float64)
+    values -= values.max(axis=-1, keepdims=True)
+    return np.asarray(values - np.log(np.exp(values).sum(axis=-1, keepdims=True)), dtype=np.float64)
+
+
 def joined_words(page: Page) -> npt.NDArray[np.bool_]:
     """Returns for every word whether it stands in the same segment as the word before it."""
     segments = [word.segment for word in page.words]

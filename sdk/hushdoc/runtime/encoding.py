@@ -210,6 +210,11 @@ class Encoder:
             cut_words=tuple(cut),
         )
 
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens the tokenizer knows, those of its own added."""
+        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+
     def text_ids(self, text: str) -> IntArray:
         """Returns all tokens of a short text, without special ones, shape [tokens]."""
         with _tokenizer_errors("can't be used"):

@@ -33,7 +33,8 @@ class Written:
         score: The product of the probabilities of its tokens, that of the end token included: an
             answer that was cut off without an end must not look sure.
         ended: Whether it has an end, or was cut at the most tokens.
-        words: Grounded, the runs of words of the page it is, each (first, last + 1); else none.
+        words: Grounded, the runs of words of the page it is, each (first, last + 1); of one that
+            was cut, those it holds in full, or its first. Else none.
     """
 
     tokens: tuple[int, ...]
@@ -88,8 +89,23 @@ class Ground:
         return tuple(
             (int(words[first]), int(words[here - 1]) + 1)
             for first, here in runs
-            if here > first and (here == self.stop or self.page.first[here])
+            if here > first and self._ends_word(here)
         )
+
+    def begun_words(self, runs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+        """Returns the words (first, last + 1) that runs hold in full, the first one in any case."""
+        words = self.page.words
+        return tuple(
+            (
+                int(words[first]),
+                max(int(words[first]) + 1, int(words[here - 1]) + int(self._ends_word(here))),
+            )
+            for first, here in runs
+            if here > first
+        )
+
+    def _ends_word(self, here: int) -> bool:
+        return here == self.stop or bool(self.page.first[here])
 
 
 def written(
@@ -172,9 +188,12 @@ def _largest(sums: npt.NDArray[np.float64], count: int) -> list[tuple[int, int]]
 
 
 def _written(beam: _Beam, ground: Ground | None, *, ended: bool) -> Written:
+    words: tuple[tuple[int, int], ...] = ()
+    if ground is not None and beam.runs is not None:
+        words = ground.whole(beam.runs) if ended else ground.begun_words(beam.runs)
     return Written(
         tokens=beam.tokens,
         score=float(np.exp(beam.log_score)),
         ended=ended,
-        words=() if ground is None or beam.runs is None else ground.whole(beam.runs),
+        words=words,
     )

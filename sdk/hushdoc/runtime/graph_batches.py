@@ -36,13 +36,18 @@ def open_graph(
         session = Session(graph, device=device, runtime=runtime)
     require_ports(session, artifact.manifest, inputs)
     if image is not None:
-        shape, size = session.inputs[PIXELS], [3, image.height, image.width]
-        if len(shape) != 4 or shape[1:] != size:
-            raise ArtifactError(
-                f"The graph reads images of the shape {shape} and the manifest makes them {size} "
-                "each. Export the artifact again."
-            )
+        require_image_size(session, image)
     return session
+
+
+def require_image_size(session: Session, image: ImagePreprocessing) -> None:
+    """Raises ArtifactError unless a graph reads images of the size that the settings make."""
+    shape, size = session.inputs[PIXELS], [3, image.height, image.width]
+    if len(shape) != 4 or shape[1:] != size:
+        raise ArtifactError(
+            f"The graph reads images of the shape {shape} and the manifest makes them {size} "
+            "each. Export the artifact again."
+        )
 
 
 def output_width(
@@ -91,15 +96,26 @@ def in_halves(
     batch: Sequence[Item],
     inputs: Callable[[Sequence[Item]], Mapping[str, Array]],
 ) -> Iterator[tuple[Sequence[Item], Array]]:
-    """Yields a batch and its output, or its halves with theirs where memory does not suffice."""
+    """Yields a batch and its first output; see `all_in_halves`."""
+    for some, outputs in all_in_halves(session, batch, inputs):
+        yield some, outputs[0]
+
+
+def all_in_halves(
+    session: Session,
+    batch: Sequence[Item],
+    inputs: Callable[[Sequence[Item]], Mapping[str, Array]],
+) -> Iterator[tuple[Sequence[Item], list[Array]]]:
+    """Yields a batch and its outputs, or its halves with theirs where memory does not suffice."""
     try:
-        output = session.run(inputs(batch))[0]
+        outputs = session.run(inputs(batch))
     except LimitExceededError:
         if len(batch) == 1:
             raise
         middle = len(batch) // 2
         for half in (batch[:middle], batch[middle:]):
-            yield from in_halves(session, half, inputs)
+            yield from all_in_halves(session, half, inputs)
         return
-    require_finite(output)
-    yield batch, output
+    for output in outputs:
+        require_finite(output)
+    yield batch, outputs

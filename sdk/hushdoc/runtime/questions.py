@@ -228,6 +228,11 @@ class QuestionEncoder:
         end = np.asarray([self.asking.eos_id], dtype=np.int64)
         return np.concatenate([ids, end])[: self.asking.max_answer]
 
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens the tokenizer knows."""
+        return self._encoder.num_tokens
+
     def text(self, ids: Sequence[int]) -> str:
         """Returns the text of tokens that a decoder wrote, without special ones."""
         return self._encoder.text(ids)

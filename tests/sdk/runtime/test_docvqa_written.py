@@ -1,0 +1,231 @@
+"""Answers that a model writes: a real artifact of a tiny VT5 that has learned a few, asked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import hushdoc_tiny as tiny
+import numpy as np
+import pytest
+
+import hushdoc
+from hushdoc.artifact import artifact
+from hushdoc.document.document import Document
+from hushdoc.errors import ArtifactError, InputError, LimitExceededError
+from hushdoc.runtime import matching
+from hushdoc.runtime.docvqa import DocVQAModel
+from hushdoc.runtime.images import ImagePreprocessing
+from hushdoc.runtime.session import Runtime
+from hushdoc.runtime.writing import DECODER, ENCODER, GRAPHS, Writer
+from hushdoc_export import sealing
+
+vt5 = pytest.importorskip("hushdoc_tiny_vt5")
+
+TOTAL = "What is the total?"
+
+
+@pytest.fixture(scope="module")
+def model() -> DocVQAModel:
+    return DocVQAModel.load(tiny.sealed_vt5(), policy=tiny.policy(), runtime=Runtime(threads=1))
+
+
+def changed(model: DocVQAModel, **asking: Any) -> DocVQAModel:
+    """Returns the model with other settings of its asking."""
+    other = object.__new__(DocVQAModel)
+    vars(other).update(vars(model))
+    other.asking = replace(model.asking, **asking)
+    return other
+
+
+def test_one_artifact_holds_all_graphs_and_its_manifest_describes_them(model: DocVQAModel) -> None:
+    folder = tiny.sealed_vt5()
+    assert hushdoc.verify(folder, tiny.policy()).passed
+    assert isinstance(hushdoc.load(folder, policy=tiny.policy()), DocVQAModel)
+    manifest = json.loads((folder / "hushdoc.json").read_text())
+    assert manifest["entry"] == "onnx/encoder_model.onnx"
+    described = manifest["preprocessing"][GRAPHS]
+    assert {name: graph["entry"] for name, graph in described.items()} == {
+        "decoder": "onnx/decoder_model.onnx"
+    }
+    types = {port["name"]: port["dtype"] for port in described["decoder"]["inputs"]}
+    assert (types["token"], types["encoder_mask"]) == ("int64", "int64")
+    assert types["cross.0.key"] == "float32"
+    [step] = model.certificate.derivation
+    parity: Any = step["parity"]
+    assert parity["sameTokens"] == 6
+    assert parity["maxDifference"] <= 1e-4
+
+
+@pytest.mark.parametrize(("name", "question", "answer"), vt5.LEARNED)
+def test_answers_are_words_of_the_page_with_their_boxes(
+    model: DocVQAModel, name: str, question: str, answer: str
+) -> None:
+    asked = vt5.document(name)
+    found = model.ask(asked, question)
+    assert found.text == (answer or None)
+    assert found.warnings == ()
+    if answer:
+        words = [asked.pages[0].words[index] for index in found.best.word_ids]
+        assert " ".join(word.text for word in words) == answer
+        assert found.best.boxes == tuple(word.box for word in words)
+        assert (found.best.evidence, found.best.page) == ("words", 0)
+        assert 0.5 < found.best.score <= 1
+    else:
+        assert found.best.null_score > 0.5
+
+
+def test_free_answers_say_what_they_match(model: DocVQAModel) -> None:
+    asked = vt5.document("a")
+    free = model.ask(asked, TOTAL, grounded=False)
+    assert (free.text, free.best.evidence, free.best.word_ids) == ("9.50 eur", "matched", (5, 6))
+    assert free.best.score == pytest.approx(model.ask(asked, TOTAL).best.score, abs=0.05)
+    # On a page without these words it still says what it has learned; grounded it can't.
+    lone = Document.from_words(["thanks"], [(10, 10, 45, 22)], width=640, height=100)
+    said = model.ask(lone, "Who sent it?", grounded=False, top_k=2)
+    held = model.ask(lone, "Who sent it?", top_k=2)
+    assert {item.evidence for item in said.candidates} == {"none"}
+    assert said.fields == ()
+    assert [item.text for item in held.candidates] == ["thanks"]
+
+
+def test_several_questions_are_answered_as_each_alone(model: DocVQAModel) -> None:
+    asked = vt5.document("a")
+    questions = [question for name, question, _ in vt5.LEARNED if name == "a"]
+    together = model.ask_all(asked, questions, top_k=2)
+    for one, question in zip(together, questions, strict=True):
+        alone = model.ask(asked, question, top_k=2)
+        assert [item.text for item in one.candidates] == [item.text for item in alone.candidates]
+        assert one.best.score == pytest.approx(alone.best.score, abs=1e-5)
+    streamed = list(model.ask_many([asked, vt5.document("b")], TOTAL))
+    assert [item.text for item in streamed] == ["9.50 EUR", "12.00"]
+
+
+def test_more_candidates_are_other_answers_best_first(model: DocVQAModel) -> None:
+    found = model.ask(vt5.document("a"), TOTAL, top_k=4).candidates
+    assert len({item.text for item in found}) == len(found) == 4
+    scores = [item.score for item in found]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] + sum(scores[1:]) <= 1 + 1e-9
+
+
+def test_many_pages_are_read_in_windows_within_the_memory_limit(model: DocVQAModel) -> None:
+    runtime = Runtime(threads=1, memory_limit="4MB")
+    limited = DocVQAModel.load(tiny.sealed_vt5(), policy=tiny.policy(), runtime=runtime)
+    last = vt5.document("a").pages[0]
+    thanks = vt5.document("b").pages[0]
+    thanks = replace(thanks, words=thanks.words[-2:])
+    many = Document(id="d", pages=(thanks,) * 299 + (last,))
+    found = limited.ask(many, TOTAL)
+    assert (found.text, found.best.page, found.coverage) == ("9.50 EUR", 299, 1)
+    long = replace(last, words=thanks.words * 200 + last.words)
+    assert limited.ask(Document(id="d", pages=(long,)), TOTAL).text == "9.50 EUR"
+    with pytest.raises(LimitExceededError, match="memory_limit"):
+        DocVQAModel.load(
+            tiny.sealed_vt5(),
+            policy=tiny.policy(),
+            # Less than both graphs together, and more than either.
+            runtime=Runtime(threads=1, memory_limit=_sizes(model)[0] + 1000),
+        )
+
+
+def _sizes(model: DocVQAModel) -> list[int]:
+    return sorted(
+        (path.stat().st_size for path in (tiny.sealed_vt5() / "onnx").iterdir()), reverse=True
+    )
+
+
+def test_an_answer_without_end_is_cut_and_reported(model: DocVQAModel) -> None:
+    endless: Writer = object.__new__(Writer)
+    vars(endless).update(vars(model._reader))
+    encoder = object.__new__(type(model._encoder))
+    vars(encoder).update(vars(model._encoder))
+    # A token that it never writes as its end.
+    encoder.asking = replace(model.asking, eos_id=2)
+    endless._encoder = encoder
+    other = changed(model)
+    other._reader = endless
+    found = other.ask(vt5.document("a"), TOTAL, grounded=False)
+    assert found.warnings == ("Candidate 1 had no end within 12 tokens and was cut there.",)
+
+
+def test_no_image_where_one_is_read_is_a_typed_error(model: DocVQAModel) -> None:
+    half = (0.5, 0.5, 0.5)
+    image = ImagePreprocessing(height=32, width=32, mean=half, std=half)
+    with pytest.raises(InputError, match="has no image") as raised:
+        changed(model, image=image).ask(vt5.document("a"), TOTAL)
+    assert raised.value.code == "NO_IMAGE"
+
+
+def resealed(out: Path, graphs: dict[str, Any], files: dict[str, bytes] | None = None) -> Path:
+    """Returns a copy with another description of its graphs, soundly signed: a wrong export."""
+    opened = artifact.open_artifact(tiny.sealed_vt5(), tiny.policy())
+    contents = {subject.name: opened.read(subject.name) for subject in opened.subjects}
+    manifest = json.loads(contents["hushdoc.json"])
+    manifest["preprocessing"][GRAPHS] = graphs
+    contents |= {"hushdoc.json": sealing.dump(manifest), **(files or {})}
+    return sealing.seal(out, contents, opened.certificate, labels=None, key=tiny.KEY)
+
+
+def test_graphs_that_the_manifest_does_not_describe_are_refused(tmp_path: Path) -> None:
+    manifest = json.loads((tiny.sealed_vt5() / "hushdoc.json").read_text())
+    described = manifest["preprocessing"][GRAPHS]
+    for number, graphs in enumerate(
+        (
+            {},
+            {"decoder": 7},
+            {"decoder": {**described["decoder"], "entry": "onnx/other.onnx"}},
+            {"decoder": {**described["decoder"], "inputs": []}},
+            {**described, "vision": described["decoder"]},
+        )
+    ):
+        folder = resealed(tmp_path / str(number), graphs)
+        with pytest.raises(ArtifactError):
+            DocVQAModel.load(folder, policy=tiny.policy())
+
+
+def test_a_decoder_that_fits_no_encoder_is_refused(model: DocVQAModel, tmp_path: Path) -> None:
+    sessions = model._reader._sessions  # type: ignore[union-attr]
+    with pytest.raises(ArtifactError, match="Expected a decoder that reads all of it"):
+        Writer(model._encoder, {ENCODER: sessions[DECODER], DECODER: sessions[DECODER]})
+    manifest = json.loads((tiny.sealed_vt5() / "hushdoc.json").read_text())
+    swapped = {"decoder": {**manifest["preprocessing"][GRAPHS]["decoder"]}}
+    swapped["decoder"]["entry"] = "onnx/encoder_model.onnx"
+    with pytest.raises(ArtifactError, match="manifest declares"):
+        DocVQAModel.load(resealed(tmp_path / "a", swapped), policy=tiny.policy())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("acme ltd", range(1, 3)),
+        ("ACME  Ltd", range(1, 3)),
+        ("acme lt", range(1, 3)),  # .875 alike
+        ("9.5o eur", range(4, 6)),
+        ("acmeltd", range(1, 3)),
+        ("something else", None),
+        ("", None),
+    ],
+)
+def test_free_texts_are_placed_at_the_words_most_like_them(
+    text: str, expected: range | None
+) -> None:
+    assert matching.most_alike(text, ["from", "Acme", "Ltd", "total", "9.50", "EUR"]) == expected
+
+
+def test_places_are_those_that_trying_all_runs_finds() -> None:
+    from hushdoc.metrics import answer_of, similarity
+
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        words = ["".join(rng.choice(list("ab"), rng.integers(1, 4))) for _ in range(7)]
+        text = " ".join("".join(rng.choice(list("ab"), 3)) for _ in range(rng.integers(1, 3)))
+        runs = [range(i, j) for i in range(7) for j in range(i + 1, 8)]
+        alike = {run: similarity(answer_of(" ".join(words[i] for i in run)), text) for run in runs}
+        best = max(alike.values())
+        found = matching.most_alike(text, words)
+        assert (found is None) == (best < matching.LEAST_ALIKE)
+        if found is not None:
+            assert alike[found] == best
