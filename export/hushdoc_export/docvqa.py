@@ -13,6 +13,7 @@ from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError
 from hushdoc.runtime.docvqa import TASK, DocVQAModel
+from hushdoc.runtime.pointing import AT_ONCE
 from hushdoc.runtime.pointing import Pointer as PointerReader
 from hushdoc.runtime.questions import Asking, QuestionEncoder
 from hushdoc.runtime.writing import Writer
@@ -188,25 +189,34 @@ def _parts(
 
 
 def traceable(model: Pointer, asking: Asking) -> Traceable:
-    """Returns a pointer with probes that begin with questions of several lengths."""
+    """Returns a pointer with probes whose windows have questions of several lengths."""
     made = probes.of_text(
         model,
-        replace(asking.of_pages, max_tokens=asking.max_tokens, overlap=0),
+        replace(asking.of_pages, overlap=0),
         vocab_size=model.word_embeddings.shape[0],
         output=OUTPUT,
         boxes=True,
         per_token=True,
         logits=False,
     )
+    questions = graph.Free(name="questions", minimum=1, maximum=AT_ONCE)
+    length = graph.Free(name="length", minimum=2, maximum=asking.max_question + 2)
+    axes = {0: graph.BATCH, 1: questions, 2: length}
     return replace(
         made,
-        free={**made.free, "token_type_ids": made.free["input_ids"]},
-        probes=tuple(map(_with_types, made.probes)),
+        free={**made.free, "question_ids": axes, "question_mask": axes},
+        probes=tuple(
+            _with_questions(probe, number, longest=asking.max_question + 2, pad=asking.pad_id)
+            for number, probe in enumerate(made.probes)
+        ),
     )
 
 
-def _with_types(probe: Inputs) -> Inputs:
-    """Returns a probe whose first third is a question."""
-    mask = probe["attention_mask"]
-    words = np.arange(mask.shape[1]) >= mask.sum(axis=1, keepdims=True) // 3
-    return {**probe, "token_type_ids": words * mask}
+def _with_questions(probe: Inputs, number: int, *, longest: int, pad: int) -> Inputs:
+    """Returns a probe with questions made of its windows' own tokens; number 0 is traced."""
+    rows, tokens = probe["input_ids"].shape
+    shape = (rows, number or 3, min(longest, tokens))
+    ids = np.resize(probe["input_ids"], shape)
+    ends = 1 + np.arange(rows * shape[1]).reshape(rows, -1, 1) % shape[2]
+    mask = (np.arange(shape[2]) < ends).astype(np.int64)
+    return {**probe, "question_ids": np.where(mask == 1, ids, pad), "question_mask": mask}

@@ -77,7 +77,7 @@ class DocVQAModel(Model):
         reader: Pointer | Writer
         if asking.kind == "pointer":
             session = open_graph(artifact, pointing.INPUTS, device=device, runtime=runtime)
-            output_width(session, ("batch", "sequence"), width=2, what="a pointer")
+            output_width(session, ("batch", "sequence", "questions"), width=2, what="a pointer")
             reader = Pointer(encoder, session)
         else:
             graphs = writing.open_graphs(artifact, asking, device=device, runtime=runtime)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,41 +11,65 @@ from hushdoc.runtime import windows
 from hushdoc.runtime.answers import Candidate, Reading
 from hushdoc.runtime.decoding import softmax
 from hushdoc.runtime.graph_batches import MAX_BATCH_TOKENS, in_halves
-from hushdoc.runtime.questions import QuestionEncoder, QuestionRow
+from hushdoc.runtime.questions import QuestionEncoder, QuestionRow, by_window
 from hushdoc.runtime.session import Array, Session
 
-INPUTS = ("input_ids", "bbox", "attention_mask", "token_type_ids")
+INPUTS = ("input_ids", "bbox", "attention_mask", "question_ids", "question_mask")
+
+AT_ONCE = 16
+"""Most questions that are read with a window at once: bounds the working memory."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Sheet:
+    """Questions about one window, which are read together."""
+
+    rows: tuple[QuestionRow, ...]
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the window and of all questions."""
+        window = self.rows[0].stop - self.rows[0].start
+        return window + sum(len(row.question) for row in self.rows)
 
 
 class Pointer:
-    """A graph that gives each token of a row the scores of an answer's first and last token."""
+    """A graph that gives each token of a window the scores of each question's two ends."""
 
     def __init__(self, encoder: QuestionEncoder, session: Session) -> None:
-        """Keeps a loaded graph of `INPUTS` with one output [batch, sequence, 2]."""
+        """Keeps a loaded graph of `INPUTS` with one output [batch, sequence, questions, 2]."""
         self._encoder = encoder
         self._session = session
 
     def read(self, rows: Sequence[QuestionRow], *, count: int) -> dict[QuestionRow, Reading]:
-        """Returns what each row's window answers, with up to so many candidates."""
-        session = self._session
+        """Returns what each row's window answers, with up to so many candidates.
 
-        def inputs(batch: Sequence[QuestionRow]) -> Mapping[str, Array]:
-            return self._encoder.batch(batch)
+        A window is encoded once for up to `AT_ONCE` of its questions.
+        """
+        session, asking = self._session, self._encoder.asking
+        temperature = 1.0 if asking.scores is None else asking.scores.temperature
+
+        def inputs(batch: Sequence[Sheet]) -> Mapping[str, Array]:
+            return self._encoder.pointed([sheet.rows for sheet in batch])
 
         readings: dict[QuestionRow, Reading] = {}
         most = 0 if session.scaled_by_run else MAX_BATCH_TOKENS[session.device]
-        for some in windows.batches(rows, max_tokens=most):
+        for some in windows.batches(sheets(rows), max_tokens=most):
             for batch, scores in in_halves(session, some, inputs):
-                for number, row in enumerate(batch):
-                    readings[row] = self._reading(scores[number], row, count)
+                for number, sheet in enumerate(batch):
+                    for place, row in enumerate(sheet.rows):
+                        seen = scores[number, : 1 + row.stop - row.start, place] / temperature
+                        readings[row] = spans(seen, row, max_answer=asking.max_answer, count=count)
         return readings
 
-    def _reading(self, scores: Array, row: QuestionRow, count: int) -> Reading:
-        asking = self._encoder.asking
-        first = self._encoder.first_token(row)
-        temperature = 1.0 if asking.scores is None else asking.scores.temperature
-        choices = [0, *range(first, first + row.stop - row.start)]
-        return spans(scores[choices] / temperature, row, max_answer=asking.max_answer, count=count)
+
+def sheets(rows: Sequence[QuestionRow]) -> list[Sheet]:
+    """Returns rows of the same window together, up to `AT_ONCE` of them."""
+    return [
+        Sheet(rows=tuple(some[at : at + AT_ONCE]))
+        for some in by_window(rows, lambda row: row)
+        for at in range(0, len(some), AT_ONCE)
+    ]
 
 
 def spans(scores: Array, row: QuestionRow, *, max_answer: int, count: int) -> Reading:

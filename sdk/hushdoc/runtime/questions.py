@@ -6,10 +6,10 @@ asks it exactly as it was trained. A row is one question with one window of a pa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -39,19 +39,20 @@ class Asking:
     """How questions and words become inputs; part of the artifact's signed manifest.
 
     Attributes:
-        kind: "pointer" for [CLS] question [SEP] window [SEP], whose answer is a run of its words;
-            "vt5" for prompt, window and end token, whose answer a decoder writes.
+        kind: "pointer" for [CLS] window [SEP] and each question as [CLS] question [SEP], whose
+            answer is a run of the window's words; "vt5" for prompt, window and end token, whose
+            answer a decoder writes.
         prompt: For "vt5", the text with "{question}" that stands before the words; else empty.
         lowercase: Whether questions and words are made lower-case before they are encoded.
         box_scale: What the boxes' largest coordinate is to the model: 1000, or 1 for weights of
             the reference implementation of VT5.
         box_level: "word" for each word's own box, "segment" for its segment's.
         word_order: "given" or "reading", as `Preprocessing` has it.
-        max_tokens: Tokens in one row: question, window and special ones.
+        max_tokens: Tokens in one row: window and special ones, and for "vt5" the question.
         overlap: Tokens that neighbouring windows share at run time.
         max_question: Most tokens of a question, its prompt included; a longer one is refused.
         max_answer: Most tokens of an answer.
-        cls_id, sep_id: Token ids that open a pointer's row and close its two parts.
+        cls_id, sep_id: Token ids that open and close a pointer's windows and questions.
         eos_id: Token id that ends a row and an answer of "vt5".
         pad_id: Token id that fills a batch, and with which a decoder begins.
         scores: How scores are calibrated, and their threshold; None for raw scores.
@@ -93,8 +94,11 @@ class Asking:
                 f'prompt is {self.prompt!r}; expected a text with one "{PLACE}" for VT5, and none '
                 "for a pointer."
             )
-        if points and self.image is not None:
-            raise ValueError("image is given; a pointer reads words and boxes alone.")
+        if points and (self.image is not None or self.box_scale != BOX_SCALE):
+            raise ValueError(
+                f"An image or the box_scale {self.box_scale} is given; a pointer reads words and "
+                f"boxes to {BOX_SCALE} alone."
+            )
         if self.box_level == "none" or self.box_scale not in (1, BOX_SCALE):
             raise ValueError(
                 f"box_level is {self.box_level!r} and box_scale {self.box_scale}; expected boxes "
@@ -102,21 +106,22 @@ class Asking:
             )
         if min(self.max_question, self.max_answer) < 1 or self.least_capacity < 1:
             raise ValueError(
-                f"Rows of {self.max_tokens} tokens hold no window beside a question of "
-                f"{self.max_question}; answers have up to {self.max_answer}. Expected more tokens, "
-                "or shorter questions."
+                f"Rows of {self.max_tokens} tokens hold no window, beside a question of "
+                f"{self.max_question} with VT5; answers have up to {self.max_answer}. Expected "
+                "more tokens, or shorter questions."
             )
         self.of_pages  # noqa: B018  # refuses what no encoder takes
 
     @property
     def num_special(self) -> int:
         """How many special tokens a row holds."""
-        return 3 if self.kind == "pointer" else 1
+        return 2 if self.kind == "pointer" else 1
 
     @property
     def least_capacity(self) -> int:
-        """How many word tokens a window holds beside the longest question."""
-        return self.max_tokens - self.max_question - self.num_special
+        """How many word tokens a window holds, with VT5 beside the longest question."""
+        beside = 0 if self.kind == "pointer" else self.max_question
+        return self.max_tokens - beside - self.num_special
 
     @property
     def of_pages(self) -> Preprocessing:
@@ -173,6 +178,18 @@ class QuestionRow:
     def num_tokens(self) -> int:
         """Tokens of question and window."""
         return len(self.question) + self.stop - self.start
+
+
+AnyRow = TypeVar("AnyRow")
+
+
+def by_window(rows: Iterable[AnyRow], asked: Callable[[AnyRow], QuestionRow]) -> list[list[AnyRow]]:
+    """Returns rows of the same window together, in the order of their first; `asked` is theirs."""
+    found: dict[tuple[int, int, int], list[AnyRow]] = {}
+    for row in rows:
+        one = asked(row)
+        found.setdefault((id(one.page), one.start, one.stop), []).append(row)
+    return list(found.values())
 
 
 class QuestionEncoder:
@@ -238,54 +255,72 @@ class QuestionEncoder:
         return self._encoder.text(ids)
 
     def windows(self, pages: Sequence[EncodedPage], question: IntArray) -> list[Window]:
-        """Returns windows that cover all pages beside a question's tokens; see `windows.split`."""
+        """Returns windows that cover all pages, with VT5 beside a question's tokens.
+
+        See `windows.split`. A pointer's are the same for all questions.
+        """
         asking = self.asking
-        capacity = asking.max_tokens - len(question) - asking.num_special
+        beside = 0 if asking.kind == "pointer" else len(question)
+        capacity = asking.max_tokens - beside - asking.num_special
         return windows.cover(pages, capacity=capacity, overlap=asking.overlap)
 
     def first_token(self, row: QuestionRow) -> int:
         """Returns where the window's tokens begin in a row."""
-        return len(row.question) + (2 if self.asking.kind == "pointer" else 0)
+        return 1 if self.asking.kind == "pointer" else len(row.question)
 
     def batch(
         self, rows: Sequence[QuestionRow], *, pixel_values: Sequence[Pixels] | None = None
     ) -> dict[str, IntArray | Pixels]:
-        """Returns rows as padded inputs by their names.
+        """Returns rows as VT5's padded inputs by their names: prompt, window and end token.
 
-        They are int64 of shape [batch, sequence], boxes [batch, sequence, 4]. A pointer also gets
-        `token_type_ids`: 1 for words of the page, 0 for all else. The image of each row's page,
-        where the model reads it, makes [batch, 3, height, width].
+        They are int64 of shape [batch, sequence], boxes [batch, sequence, 4]. The image of each
+        row's page, where the model reads it, makes [batch, 3, height, width].
         """
         asking = self.asking
-        points = asking.kind == "pointer"
         longest = max((row.num_tokens for row in rows), default=0) + asking.num_special
         input_ids = np.full((len(rows), longest), asking.pad_id, dtype=np.int64)
         bbox = np.zeros((len(rows), longest, 4), dtype=np.int64)
         mask = np.zeros((len(rows), longest), dtype=np.int64)
-        types = np.zeros((len(rows), longest), dtype=np.int64)
         for number, row in enumerate(rows):
-            before, first = int(points), self.first_token(row)
+            first = self.first_token(row)
             end = first + row.stop - row.start
-            input_ids[number, before : before + len(row.question)] = row.question
+            input_ids[number, :first] = row.question
             input_ids[number, first:end] = row.page.ids[row.start : row.stop]
+            input_ids[number, [end]] = np.asarray([asking.eos_id])
+            bbox[number, :first] = (0, 0, BOX_SCALE, BOX_SCALE)
             bbox[number, first:end] = row.page.boxes[row.start : row.stop]
             mask[number, : end + 1] = 1
-            if points:
-                special = [asking.cls_id, asking.sep_id, asking.sep_id]
-                input_ids[number, [0, first - 1, end]] = np.asarray(special)
-                bbox[number, [first - 1, end]] = BOX_SCALE
-                types[number, first:end] = 1
-            else:
-                input_ids[number, [end]] = np.asarray([asking.eos_id])
-                bbox[number, :first] = (0, 0, BOX_SCALE, BOX_SCALE)
         inputs: dict[str, IntArray | Pixels] = {
             "input_ids": input_ids,
             "bbox": bbox * asking.box_scale // BOX_SCALE,
             "attention_mask": mask,
         }
-        if points:
-            inputs["token_type_ids"] = types
         return inputs if pixel_values is None else {**inputs, PIXELS: np.stack(pixel_values)}
+
+    def pointed(self, windows: Sequence[Sequence[QuestionRow]]) -> dict[str, IntArray | Pixels]:
+        """Returns windows with their questions as a pointer's padded inputs by their names.
+
+        The rows of each have one window in common. Windows are int64 of shape [batch, sequence],
+        their boxes [batch, sequence, 4], questions and their mask [batch, questions, length]. Where
+        a window has fewer questions than another, the first token alone stands in their place.
+        """
+        asking = self.asking
+        inputs = self._encoder.batch(
+            [(rows[0].page, rows[0].start, rows[0].stop) for rows in windows]
+        )
+        longest = max((len(row.question) for rows in windows for row in rows), default=0)
+        shape = (len(windows), max(map(len, windows), default=0), longest + 2)
+        ids = np.full(shape, asking.pad_id, dtype=np.int64)
+        mask = np.zeros(shape, dtype=np.int64)
+        special = np.asarray([asking.cls_id, asking.sep_id])
+        ids[..., 0], mask[..., 0] = special[0], 1
+        for number, rows in enumerate(windows):
+            for place, row in enumerate(rows):
+                end = len(row.question) + 1
+                ids[number, place, 1:end] = row.question
+                ids[number, place, end] = special[1]
+                mask[number, place, : end + 1] = 1
+        return {**inputs, "question_ids": ids, "question_mask": mask}
 
     def _too_long(self, found: str) -> LimitExceededError:
         return LimitExceededError(

@@ -52,9 +52,9 @@ def test_an_exported_pointer_answers_like_its_checkpoint(model: DocVQAModel) -> 
     encoder = QuestionEncoder(tiny.tokenizer_json(), tiny.asking())
     encoded, question = encoder.page(asked), encoder.question(QUESTION)
     row = QuestionRow(question=question, page=encoded, start=0, stop=len(encoded.ids))
-    inputs = {name: torch.from_numpy(value) for name, value in encoder.batch([row]).items()}
+    inputs = {name: torch.from_numpy(value) for name, value in encoder.pointed([[row]]).items()}
     with torch.no_grad():
-        logits = tiny_models.pointer()(**inputs)[0].double().numpy()
+        logits = tiny_models.pointer()(**inputs)[0, :, 0].double().numpy()
     first = encoder.first_token(row)
     allowed = [0, *range(first, first + len(encoded.ids))]
     powers = np.exp(logits[allowed])
@@ -144,7 +144,7 @@ def test_hundreds_of_pages_are_read_within_the_memory_limit(model: DocVQAModel) 
 
 
 def test_what_no_window_holds_is_told(model: DocVQAModel) -> None:
-    answer = model.ask(Document.from_words(["a" * 60], [(0, 0, 5, 5)], width=9, height=9), "Who?")
+    answer = model.ask(Document.from_words(["a" * 80], [(0, 0, 5, 5)], width=9, height=9), "Who?")
     assert answer.coverage == 0
     assert "exceed one whole window" in answer.warnings[0]
 

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, decoders
 from hushdoc.document.document import Document
 from hushdoc.errors import ArtifactError, InputError, LimitExceededError, WordError
 from hushdoc.runtime.images import ImagePreprocessing
-from hushdoc.runtime.questions import VT5_PROMPT, Asking, QuestionEncoder, QuestionRow
+from hushdoc.runtime.questions import VT5_PROMPT, Asking, QuestionEncoder, QuestionRow, by_window
 from hushdoc.runtime.scoring import Scoring
 
 SIZES: dict[str, Any] = {"max_tokens": 40, "overlap": 4, "max_question": 24, "pad_id": 0}
@@ -38,22 +38,28 @@ def spelled(ids: Any) -> str:
     return " ".join(tokens).replace(" ##", "")
 
 
-def test_a_pointer_reads_the_question_then_the_window() -> None:
+def test_a_pointer_reads_windows_and_beside_each_its_questions() -> None:
     asked = encoder()
-    row = QuestionRow(
-        question=asked.question("Who is it?"), page=asked.page(page("Ann", "Bo")), start=0, stop=5
-    )
-    batch = asked.batch([row, replace(row, start=3)])
-    read = spelled(batch["input_ids"][0])
-    assert read == "[CLS] who is [UNK] [SEP] ann bo [SEP]"
-    assert spelled(batch["input_ids"][1]) == "[CLS] who is [UNK] [SEP] bo [SEP] [PAD] [PAD] [PAD]"
-    first = asked.first_token(row)
-    assert batch["token_type_ids"][0].tolist() == [0] * first + [1] * 5 + [0]
-    assert batch["attention_mask"].sum(1).tolist() == [first + 6, first + 3]
-    assert batch["bbox"][0, first].tolist() == [0, 250, 80, 750]
-    assert batch["bbox"][0, first + 4].tolist() == [100, 250, 180, 750]
-    assert batch["bbox"][0, [first - 1, -1]].tolist() == [[1000] * 4] * 2
-    assert not batch["bbox"][0, : first - 1].any()
+    encoded = asked.page(page("Ann", "Bo"))
+    who = QuestionRow(question=asked.question("Who is it?"), page=encoded, start=0, stop=5)
+    rows = [who, replace(who, question=asked.question("Ann")), replace(who, start=3)]
+    together = by_window(rows, lambda row: row)
+    assert [len(some) for some in together] == [2, 1]
+    batch = asked.pointed(together)
+    assert spelled(batch["input_ids"][0]) == "[CLS] ann bo [SEP]"
+    assert spelled(batch["input_ids"][1]) == "[CLS] bo [SEP] [PAD] [PAD] [PAD]"
+    assert batch["attention_mask"].sum(1).tolist() == [7, 4]
+    assert asked.first_token(who) == 1
+    assert batch["bbox"][0, 1].tolist() == [0, 250, 80, 750]
+    assert batch["bbox"][0, 5].tolist() == [100, 250, 180, 750]
+    read = [[spelled(ids) for ids in some] for some in batch["question_ids"]]
+    assert read[0][0] == read[1][0] == "[CLS] who is [UNK] [SEP]"
+    assert read[0][1].startswith("[CLS] ann [SEP] [PAD]")
+    assert read[1][1].startswith("[CLS] [PAD] [PAD]")  # the second window has no other question
+    assert batch["question_mask"].sum(2).tolist() == [
+        [len(who.question) + 2, len(rows[1].question) + 2],
+        [len(who.question) + 2, 1],
+    ]
 
 
 def test_vt5_reads_prompt_words_and_end_token_lower_case() -> None:
@@ -98,7 +104,8 @@ def test_rows_never_exceed_their_tokens_and_cover_every_word(
     seen = set()
     for part in asked.windows([encoded], ids):
         row = QuestionRow(question=ids, page=encoded, start=part.start, stop=part.stop)
-        assert asked.batch([row])["input_ids"].shape[1] <= kind.max_tokens
+        inputs = asked.batch([row]) if kind is VT5 else asked.pointed([[row]])
+        assert inputs["input_ids"].shape[1] <= kind.max_tokens
         seen |= set(encoded.words[part.start : part.stop].tolist())
     assert seen == set(range(len(words)))
 
@@ -141,11 +148,12 @@ def test_settings_survive_the_manifest() -> None:
         {"cls_id": None},
         {"eos_id": 4},
         {"prompt": "q {question}"},
-        {"max_tokens": 27},
-        {"overlap": 13},
+        {"max_tokens": 2},
+        {"overlap": 38},
         {"max_answer": 0},
         {"box_level": "none"},
         {"box_scale": 500},
+        {"box_scale": 1},
         {"max_tokens": "40"},
         {"lowercase": 1},
         {"scores": {"threshold": 2}},

@@ -8,25 +8,30 @@ import pytest
 import torch
 from scipy.special import logsumexp
 
+from hushdoc.errors import CheckpointError
 from hushdoc_training.models import pointer
 from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.models.trained import Trained
 
-NAMES = ("input_ids", "bbox", "attention_mask", "token_type_ids")
+NAMES = ("input_ids", "bbox", "attention_mask", "question_ids", "question_mask")
 
 
-def rows(*lengths: tuple[int, int], width: int) -> dict[str, torch.Tensor]:
-    """Returns inputs of rows with so many tokens of a question and of a window."""
+def windows(*sizes: tuple[int, list[int]], width: int, length: int = 8) -> dict[str, torch.Tensor]:
+    """Returns inputs of windows of so many words, each with questions of so many tokens."""
     generator = torch.Generator().manual_seed(1)
-    ids = torch.randint(4, 40, (len(lengths), width), generator=generator)
-    boxes = torch.zeros(len(lengths), width, 4, dtype=torch.int64)
-    mask, types = torch.zeros_like(ids), torch.zeros_like(ids)
-    for row, (question, window) in enumerate(lengths):
-        mask[row, : question + window + 3] = 1
-        types[row, question + 2 : question + 2 + window] = 1
-    ids[mask == 0] = 0
-    boxes[types == 1] = torch.tensor([10, 20, 300, 400])
-    return dict(zip(NAMES, (ids, boxes, mask, types), strict=True))
+    most = max(len(questions) for _, questions in sizes)
+    ids = torch.randint(4, 40, (len(sizes), width), generator=generator)
+    asked = torch.randint(4, 40, (len(sizes), most, length), generator=generator)
+    boxes = torch.zeros(len(sizes), width, 4, dtype=torch.int64)
+    mask, asked_mask = torch.zeros_like(ids), torch.zeros_like(asked)
+    asked[..., 0], asked_mask[..., 0] = 2, 1
+    for row, (words, questions) in enumerate(sizes):
+        mask[row, : words + 2] = 1
+        boxes[row, 1 : words + 1] = torch.tensor([10, 20, 300, 400])
+        for place, tokens in enumerate(questions):
+            asked_mask[row, place, : tokens + 2] = 1
+    ids[mask == 0], asked[asked_mask == 0] = 0, 0
+    return dict(zip(NAMES, (ids, boxes, mask, asked, asked_mask), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -34,64 +39,70 @@ def model() -> Pointer:
     return pointer.pointer_on(tiny_models.model("layoutlm")).eval()
 
 
-def test_a_rows_loss_is_the_mean_of_two_cross_entropies_over_words_and_none(model: Pointer) -> None:
-    inputs = rows((2, 5), (3, 4), width=10)
-    targets = torch.tensor([[5, 6], [0, 0]])
+def test_a_windows_loss_is_its_questions_mean_over_words_and_none(model: Pointer) -> None:
+    inputs = windows((5, [2, 3]), (4, [3]), width=7)
+    targets = torch.tensor([[[2, 3], [0, 0]], [[1, 4], [pointer.IGNORED] * 2]])
     with torch.no_grad():
         found = model.losses(inputs, targets).numpy()
         scores = model(**inputs).double().numpy()
-    for row, places in enumerate([[0, 4, 5, 6, 7, 8], [0, 5, 6, 7, 8]]):
+    for row, (words, questions) in enumerate([(5, 2), (4, 1)]):
         ends = [
-            logsumexp(scores[row, places, end]) - scores[row, int(targets[row, end]), end]
+            logsumexp(scores[row, : words + 1, question, end])
+            - scores[row, int(targets[row, question, end]), question, end]
+            for question in range(questions)
             for end in (0, 1)
         ]
         assert found[row] == pytest.approx(np.mean(ends), rel=1e-5)
 
 
-def test_a_rows_loss_does_not_depend_on_its_batch(model: Pointer) -> None:
-    alone = {name: part[:1, :10] for name, part in rows((2, 5), (1, 20), width=24).items()}
-    together = rows((2, 5), (1, 20), width=24)
-    targets = torch.tensor([[4, 5], [7, 9]])
+def test_scores_depend_on_no_other_window_or_question(model: Pointer) -> None:
+    together = windows((5, [2, 3]), (20, [6]), width=24)
+    alone = {
+        name: value[:1, :7] if "question" not in name else value[:1, :1, :4]
+        for name, value in together.items()
+    }
     with torch.no_grad():
-        assert float(model.losses(alone, targets[:1])) == pytest.approx(
-            float(model.losses(together, targets)[0]), rel=1e-5
+        torch.testing.assert_close(
+            model(**alone)[0, :7, 0], model(**together)[0, :7, 0], atol=1e-5, rtol=1e-5
         )
 
 
 def test_a_window_without_words_can_only_have_no_answer(model: Pointer) -> None:
     with torch.no_grad():
-        assert float(model.losses(rows((3, 0), width=6), torch.tensor([[0, 0]]))) == 0.0
+        assert float(model.losses(windows((0, [3]), width=4), torch.tensor([[[0, 0]]]))) == 0.0
 
 
 @pytest.mark.parametrize("architecture", ["layoutlm", "lilt", "layoutlmv3", "bert", "roberta"])
 def test_pointers_are_kept(architecture: str, tmp_path: Path) -> None:
     model = pointer.pointer_on(tiny_models.model(architecture)).eval()
-    inputs = rows((2, 5), (3, 4), width=10)
+    inputs = windows((5, [2, 3]), (4, [3]), width=10)
     with torch.no_grad():
-        model.inner.base_model.embeddings.token_type_embeddings.weight[1] += 1  # type: ignore[operator, union-attr]
         model.save(tmp_path)
         found = pointer.load(tmp_path)(**inputs)
-        assert found.shape == (2, 10, 2)
+        assert found.shape == (2, 10, 2, 2)
         assert torch.equal(found, model(**inputs))
-        assert not torch.equal(
-            found, model(**inputs | {"token_type_ids": torch.zeros_like(inputs["input_ids"])})
-        )
+        other = inputs["question_ids"] * 0 + inputs["question_mask"] * 5
+        assert not torch.equal(found, model(**inputs | {"question_ids": other}))
 
 
-def test_a_new_pointer_reads_words_as_its_encoder_did() -> None:
-    encoder = tiny_models.model("layoutlm")
-    inputs = rows((2, 5), (3, 4), width=10)
-    with torch.no_grad():
-        before = encoder.hidden(*list(inputs.values())[:3])
-        model = pointer.pointer_on(encoder)
-        after = model.inner.base_model(**inputs).last_hidden_state
-    torch.testing.assert_close(after, before)
+def test_a_folder_without_a_pointers_weights_is_refused(model: Pointer, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="can't be read"):
+        pointer.load(tmp_path)
+    model.save(tmp_path)
+    whole = (tmp_path / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(whole[:-100])
+    with pytest.raises(CheckpointError, match="can't be read"):
+        pointer.load(tmp_path)
 
 
-def test_biases_of_pointers_can_be_trained_alone(model: Pointer) -> None:
-    pointer.freeze(model, trained=Trained.of("biases"))
-    trained = [name for name, value in model.named_parameters() if value.requires_grad]
-    assert "inner.classifier.weight" in trained
-    assert "inner.classifier.bias" not in trained  # it adds to all scores alike
-    assert not any("token_type" in name or "word_emb" in name for name in trained)
+def test_the_reader_is_always_trained_and_other_parameters_as_chosen(model: Pointer) -> None:
+    for word in ("output", "biases"):
+        pointer.freeze(model, trained=Trained.of(word))
+        trained = [name for name, value in model.named_parameters() if value.requires_grad]
+        assert {name for name in trained if name.startswith("reader.")} == {
+            name for name, _ in model.named_parameters() if name.startswith("reader.")
+        }
+        others = [name for name in trained if not name.startswith("reader.")]
+        assert bool(others) == (word == "biases")
+        assert not any("pooler" in name or "word_emb" in name for name in trained)
     model.requires_grad_(True)

@@ -43,7 +43,10 @@ SMALL = {
 
 
 class LayoutModel(nn.Module):
-    """A transformers token classifier, for whatever is made of its encoder and output layer."""
+    """A transformers model of words and boxes, for whatever is made of its encoder."""
+
+    OUTPUT = "inner.classifier"
+    """How the names of the output layer's parameters begin, which is always trained."""
 
     def __init__(self, inner: nn.Module, architecture: str) -> None:
         """Wraps a transformers model."""
@@ -59,6 +62,11 @@ class LayoutModel(nn.Module):
         """Writes model.safetensors and config.json."""
         with quiet_transformers():
             self.inner.save_pretrained(folder)  # type: ignore[operator]
+
+    def probe(self, length: int) -> list[torch.Tensor]:
+        """Returns inputs of two windows of so many tokens, for a trial of the forward."""
+        ids = torch.full((2, length), 5, dtype=torch.int64)
+        return [ids, torch.zeros(2, length, 4, dtype=torch.int64), torch.ones_like(ids)]
 
     @property
     def reads_boxes(self) -> bool:
@@ -199,6 +207,13 @@ def load(folder: Path, architecture: str) -> TokenClassifier:
     return TokenClassifier(inner.eval(), architecture)
 
 
+def untrained(config: Any) -> TokenClassifier:
+    """Returns a model of a transformers config with random weights, in eval mode."""
+    with quiet_transformers():
+        inner = _class(config.model_type)(config)
+    return TokenClassifier(inner.eval(), config.model_type)
+
+
 def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, SpecialTokens]:
     """Returns a published encoder with a fresh output layer, tokenizer.json and special tokens."""
     from transformers import AutoConfig
@@ -315,7 +330,7 @@ def replace_output_layer(
     Their rows are kept, as is that of no field; others are fresh. LayoutLMv3 has one layer more
     from ten tags on, across which no row means the same: none is kept there.
     """
-    old = fresh_output_layer(model, len(labels.tags))
+    old = _fresh_output_layer(model, len(labels.tags))
     inner: Any = model.inner
     if type(inner.classifier) is not type(old):
         return ()
@@ -332,7 +347,7 @@ def replace_output_layer(
     return tuple(label for label in labels.fields if label in before.fields)
 
 
-def fresh_output_layer(model: LayoutModel, outputs: int) -> nn.Module:
+def _fresh_output_layer(model: TokenClassifier, outputs: int) -> nn.Module:
     """Puts a fresh output layer of so many outputs on a model, and returns the one before."""
     inner: Any = model.inner
     old: nn.Module = inner.classifier
@@ -374,7 +389,7 @@ def freeze(
             "encoder": value is not model.word_embeddings,
             "biases": value.dim() == 1,
         }.get(trained.kind, id(value) in chosen)
-        output = name.startswith("inner.classifier")
+        output = name.startswith(model.OUTPUT)
         value.requires_grad_((wanted or output) and name not in idle)
 
 
@@ -386,9 +401,7 @@ def unreached(model: LayoutModel, *, image: ImagePreprocessing | None = None) ->
     """
     before = {value: value.requires_grad for value in model.parameters()}
     model.requires_grad_(True)
-    length = 8
-    ids = torch.full((2, length), 5, dtype=torch.int64)
-    inputs = [ids, torch.zeros(2, length, 4, dtype=torch.int64), torch.ones_like(ids)]
+    inputs = model.probe(8)
     if image is not None:
         inputs.append(torch.ones(2, 3, image.height, image.width))
     try:

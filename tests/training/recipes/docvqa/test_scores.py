@@ -12,7 +12,7 @@ from hushdoc_training.invented import stream
 from hushdoc_training.invented.settings import InventedConfig
 from hushdoc_training.models.vt5 import VT5
 from hushdoc_training.recipes.docvqa.private import losses_of
-from hushdoc_training.recipes.docvqa.rows import rows_of
+from hushdoc_training.recipes.docvqa.rows import Example, examples_of, rows_of
 from hushdoc_training.recipes.docvqa.scores import Scorer
 from hushdoc_training.recipes.docvqa.start import start_from
 
@@ -45,7 +45,7 @@ def test_scores_are_of_words_of_the_page_and_losses_those_of_training() -> None:
         ]
         if rows:
             with torch.inference_mode():
-                each = losses_of(start, rows, device=CPU)
+                each = losses_of(start, [Example(rows=(row,)) for row in rows], device=CPU)
             assert found.loss == pytest.approx(float(each[0]), rel=3e-2)  # of bfloat16, maybe
             compared += 1
     assert compared
@@ -62,10 +62,10 @@ def test_a_vt5_says_what_it_learned_as_surely_as_its_tokens_are_likely() -> None
     )  # fmt: skip
     model = start.model.eval()
     assert isinstance(model, VT5)
-    rows = rows_of([known], start.encoder)
+    examples = examples_of([known], start.encoder)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for _ in range(20):
-        losses_of(start, rows, device=CPU).mean().backward()
+        losses_of(start, examples, device=CPU).mean().backward()
         optimizer.step()
         optimizer.zero_grad()
     nothing = replace(asked, text="Who else?", answers=(), word_ids=())
@@ -73,9 +73,9 @@ def test_a_vt5_says_what_it_learned_as_surely_as_its_tokens_are_likely() -> None
     [found, other] = Scorer(start=start, device=CPU).score([document])
     assert (found.prediction, found.exact_match, other.answers) == ("kara olo", 1.0, ())
     with torch.inference_mode():
-        loss = float(losses_of(start, rows, device=CPU)[0])
+        loss = float(losses_of(start, examples, device=CPU)[0])
     assert found.loss == pytest.approx(loss, rel=3e-2)
     # The end token is in the loss and not in the confidence.
-    tokens = len(rows[0].target)
+    tokens = len(examples[0].rows[0].target)
     assert math.exp(-tokens * loss) <= found.confidence * 1.03 <= 1.03
     assert found.confidence ** (1 / (tokens - 1)) == pytest.approx(math.exp(-loss), abs=0.2)

@@ -29,7 +29,7 @@ from hushdoc_training.audit import first_order, twins
 from hushdoc_training.audit.twins import Coins
 from hushdoc_training.audited_claims import AuditedRun
 from hushdoc_training.recipes.docvqa.private import losses_of
-from hushdoc_training.recipes.docvqa.rows import Row, rows_of
+from hushdoc_training.recipes.docvqa.rows import Example, examples_of
 from hushdoc_training.recipes.docvqa.start import Start
 
 METHOD = "one-run audit: canary providers"
@@ -83,21 +83,21 @@ class Canaries:
             for name, value in begun.model.named_parameters()
             if not torch.equal(value.detach(), last[name])
         }
-        rows: list[Row] = []
+        examples: list[Example] = []
         for document in self.documents:
-            [row] = rows_of([document], start.encoder)
-            rows.append(row)
+            [example] = examples_of([document], start.encoder)
+            examples.append(example)
 
         def losses(numbers: Sequence[int]) -> torch.Tensor:
-            return losses_of(begun, [rows[number] for number in numbers], device=device)
+            return losses_of(begun, [examples[number] for number in numbers], device=device)
 
-        scores = first_order.scores(begun.model, losses, count=len(rows), moved=moved)
+        scores = first_order.scores(begun.model, losses, count=len(examples), moved=moved)
         return twins.audited(
             scores,
             self.included,
             claim,
             method=METHOD,
-            details={"canaries": len(rows), "planted": int(self.included.sum())},
+            details={"canaries": len(examples), "planted": int(self.included.sum())},
         )
 
 
@@ -143,7 +143,7 @@ def drawn(start: Start, count: int, words: Sequence[str], *, seed: int = 1) -> C
     """
     draws = np.random.default_rng(seed)
     documents = tuple(_canary(number, words, draws) for number in range(count))
-    unread = sum(len(rows_of([document], start.encoder)) != 1 for document in documents)
+    unread = sum(len(examples_of([document], start.encoder)) != 1 for document in documents)
     if unread or not count:
         raise ValueError(
             f"{unread} of {count} canaries have no row; expected words that the tokenizer knows, "

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 import torch
 
 from hushdoc.labels import LabelledDocument
+from hushdoc.runtime.encoding import EncodedPage, IntArray
+from hushdoc.runtime.images import Pixels
 from hushdoc.runtime.questions import Asking, QuestionRow
 from hushdoc_training.federated.central import ProviderTraining
 from hushdoc_training.federated.updates import LocalTraining
@@ -18,7 +20,7 @@ from hushdoc_training.models.vt5 import IGNORED, VT5
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
-from hushdoc_training.recipes.docvqa.rows import NONE, Row, records_of
+from hushdoc_training.recipes.docvqa.rows import NONE, Example, Row, records_of
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.kie.examples import attention, invented_page
 from hushdoc_training.recipes.kie.private import (
@@ -31,8 +33,9 @@ from hushdoc_training.recipes.kie.private import (
 from hushdoc_training.recipes.kie.records import mixed_precision
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 
-TRIAL_ROWS = (((3, 9), (2, 6)), ((4, 5),), ((2, 7), (5, 3), (1, 8)))
-"""Tokens of question and window of the invented records that the clipper is tested on."""
+TRIAL = ((((3, 2), 9), ((2,), 6)), (((4,), 5),), (((2, 6, 1), 7), ((5, 3), 3), ((1,), 8)))
+"""Tokens of the questions, and of the window, of the invented records that the clipper is tested
+on."""
 
 
 def private_training(
@@ -44,7 +47,7 @@ def private_training(
     charge: Callable[[int], None],
     device: torch.device,
     view: PrivateView | None = None,
-) -> PrivateTraining[Row]:
+) -> PrivateTraining[Example]:
     """Returns private training, with all that is not to be trained frozen.
 
     The clipper is tried on invented rows, so that no document is read before a step is charged.
@@ -64,7 +67,7 @@ def private_training(
         backend=settings.backend,
         clipping=settings.clipping,
         max_examples=max(1, min(MAX_EXAMPLES, MAX_TOKENS // start.asking.max_tokens)),
-        length=lambda row: row.asked.num_tokens,
+        length=lambda example: example.num_tokens,
         trial_records=trial_records(start.asking, vocabulary=len(model.word_embeddings)),
         tolerance=BF16_TOLERANCE,
         averaging=settings.averaging,
@@ -85,7 +88,7 @@ def provider_training(
     charge: Callable[[int], None],
     device: torch.device,
     view: PrivateView | None = None,
-) -> ProviderTraining[Row]:
+) -> ProviderTraining[Example]:
     """Returns FL-PROVIDER-DP with one client, in which a record moves by training on its own.
 
     What no row reaches is frozen, as noise would move it otherwise. Errors are those of
@@ -118,37 +121,59 @@ def _prepared(start: Start, settings: PrivateSettings, *, device: torch.device) 
     return model
 
 
-def losses_of(start: Start, rows: Sequence[Row], *, device: torch.device) -> torch.Tensor:
-    """Returns the loss of every row, shape [rows], each of that row alone."""
-    batch = start.encoder.batch([row.asked for row in rows])
+def losses_of(start: Start, examples: Sequence[Example], *, device: torch.device) -> torch.Tensor:
+    """Returns the loss of every example, shape [examples], each of that example alone."""
+    batch, wanted = _collated(start, examples)
     inputs = {name: torch.from_numpy(value).to(device) for name, value in batch.items()}
-    longest = max(len(row.target) for row in rows)
-    padded = np.full((len(rows), longest), IGNORED, dtype=np.int64)
-    for number, row in enumerate(rows):
-        padded[number, : len(row.target)] = row.target
-    targets = torch.from_numpy(padded).to(device)
+    targets = torch.from_numpy(wanted).to(device)
     with mixed_precision(device), attention(device):
         return start.model.losses(inputs, targets)
 
 
-def trial_records(asking: Asking, *, vocabulary: int) -> list[tuple[Row, ...]]:
+def _collated(
+    start: Start, examples: Sequence[Example]
+) -> tuple[Mapping[str, IntArray | Pixels], IntArray]:
+    """Returns padded inputs by their names, and targets."""
+    if start.asking.kind == "vt5":
+        rows = [example.rows[0] for example in examples]
+        targets = np.full((len(rows), max(len(row.target) for row in rows)), IGNORED)
+        for number, row in enumerate(rows):
+            targets[number, : len(row.target)] = row.target
+        return start.encoder.batch([row.asked for row in rows]), targets
+    ends = np.full((len(examples), max(len(example.rows) for example in examples), 2), IGNORED)
+    for number, example in enumerate(examples):
+        ends[number, : len(example.rows)] = [row.target for row in example.rows]
+    asked = [[row.asked for row in example.rows] for example in examples]
+    return start.encoder.pointed(asked), ends
+
+
+def trial_records(asking: Asking, *, vocabulary: int) -> list[tuple[Example, ...]]:
     """Returns invented records, so that a test of the clipper reads no protected document."""
     generator = np.random.default_rng(0)
 
-    def row(question: int, window: int, place: int) -> Row:
+    def example(questions: Sequence[int], window: int) -> Example:
         page = invented_page(window, vocabulary, generator)
+        return Example(
+            rows=tuple(row(question, page, place) for place, question in enumerate(questions))
+        )
+
+    def row(question: int, page: EncodedPage, place: int) -> Row:
+        window = len(page.ids)
         asked = QuestionRow(
             question=generator.integers(0, vocabulary, question), page=page, start=0, stop=window
         )
         # As many of them have an answer as have none.
         answered = not place % 2
-        ends = np.sort(generator.integers(0, window, 2)) + question + 2
         if asking.kind == "pointer":
+            ends = np.sort(generator.integers(0, window, 2)) + 1
             return Row(asked=asked, target=ends if answered else NONE, answered=answered)
         answer = generator.integers(0, vocabulary, question if answered else 0)
         target = np.append(answer, int(asking.eos_id or 0))
         return Row(asked=asked, target=target, answered=answered)
 
+    if asking.kind == "pointer":
+        return [tuple(example(*sizes) for sizes in record) for record in TRIAL]
     return [
-        tuple(row(*lengths, place) for place, lengths in enumerate(record)) for record in TRIAL_ROWS
+        tuple(example([question], window) for questions, window in record for question in questions)
+        for record in TRIAL
     ]

@@ -1,8 +1,9 @@
 """Rows: questions with the windows that they are learned from, grouped by the privacy unit.
 
-Which rows a record has is a function of that record alone. A question whose answer stands on the
-page has the window that holds it and, where there are others, one of them as a row without an
-answer; a question without an answer has one window. Which windows and, of a large record, which
+A pointer reads all questions about a window at once, so these rows are one example; of VT5 each row
+is one. Which rows a record has is a function of that record alone. A question whose answer stands
+on the page has the window that holds it and, where there are others, one of them as a row without
+an answer; a question without an answer has one window. Which windows and, of a large record, which
 questions are read is chosen by a public hash.
 """
 
@@ -17,7 +18,7 @@ import numpy as np
 from hushdoc.errors import HushdocError
 from hushdoc.labels import LabelledDocument, Question
 from hushdoc.runtime.encoding import EncodedPage, IntArray
-from hushdoc.runtime.questions import QuestionEncoder, QuestionRow
+from hushdoc.runtime.questions import QuestionEncoder, QuestionRow, by_window
 from hushdoc_training.data import providers
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
 
@@ -46,15 +47,27 @@ class Row:
     target: IntArray
     answered: bool  # whether the window has the answer
 
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Example:
+    """Rows of one window, which have one loss: their mean."""
+
+    rows: tuple[Row, ...]
+
     @property
     def start(self) -> int:
         """The window's first token on its page."""
-        return self.asked.start
+        return self.rows[0].asked.start
 
     @property
     def stop(self) -> int:
         """One after the window's last token."""
-        return self.asked.stop
+        return self.rows[0].asked.stop
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the window and all questions."""
+        return self.stop - self.start + sum(len(row.asked.question) for row in self.rows)
 
 
 def unit_definition(unit: str) -> str:
@@ -70,7 +83,7 @@ def unit_definition(unit: str) -> str:
 
 def records_of(
     documents: Sequence[LabelledDocument], encoder: QuestionEncoder, *, unit: str
-) -> Records[Row]:
+) -> Records[Example]:
     """Returns the records that a privacy unit makes of documents.
 
     Raises:
@@ -81,7 +94,17 @@ def records_of(
         raise ValueError(f"privacy_unit is '{unit}'; expected one of {', '.join(UNITS)}.")
     by_provider = unit == "provider"
     groups = providers.grouped(documents).values() if by_provider else [[d] for d in documents]
-    return Records([rows_of(group, encoder) for group in groups], unit=unit)
+    return Records([examples_of(group, encoder) for group in groups], unit=unit)
+
+
+def examples_of(
+    documents: Iterable[LabelledDocument], encoder: QuestionEncoder, *, most: int = MAX_QUESTIONS
+) -> list[Example]:
+    """Returns the examples of a record: of at most so many questions of its documents."""
+    rows = rows_of(documents, encoder, most=most)
+    if encoder.asking.kind == "vt5":
+        return [Example(rows=(row,)) for row in rows]
+    return [Example(rows=tuple(some)) for some in by_window(rows, lambda row: row.asked)]
 
 
 def rows_of(

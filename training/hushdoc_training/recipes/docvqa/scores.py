@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
 from hushdoc.document.page import Word
 from hushdoc.labels import LabelledDocument, Question
 from hushdoc.runtime import pointing
+from hushdoc.runtime.encoding import IntArray
+from hushdoc.runtime.images import Pixels
+from hushdoc.runtime.questions import QuestionRow, by_window
 from hushdoc.runtime.session import Array
 from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.question_scores import QuestionScore
 from hushdoc_training.recipes.docvqa.private import losses_of
-from hushdoc_training.recipes.docvqa.rows import Row, windows_of
+from hushdoc_training.recipes.docvqa.rows import Example, Row, windows_of
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.kie.records import in_order
 
@@ -79,19 +81,18 @@ class Scorer:
         ]
 
     def _read(self, windows: Windows, labelled: LabelledDocument) -> list[_Reading]:
-        batch = self.start.encoder.batch([row.asked for _, row in windows])
-        inputs = {name: torch.from_numpy(value).to(self.device) for name, value in batch.items()}
-        model = self.start.model
+        encoder, model = self.start.encoder, self.start.model
+        asked = [row.asked for _, row in windows]
         if isinstance(model, Pointer):
-            scores = model(**inputs).float().cpu().numpy()
             return [
-                self._pointed(labelled.document.pages[page].words, row, each)
-                for (page, row), each in zip(windows, scores, strict=True)
+                self._pointed(labelled.document.pages[page].words, row, scores)
+                for (page, row), scores in zip(windows, self._scores(model, asked), strict=True)
             ]
-        rows = [row for _, row in windows]
-        none = [replace(row, target=self.start.encoder.answer("")) for row in rows]
+        inputs = self._on_device(encoder.batch(asked))
+        rows = [Example(rows=(row,)) for _, row in windows]
+        none = [Example(rows=(replace(row, target=encoder.answer("")),)) for _, row in windows]
         said = model.answer(inputs, max_answer=self.start.asking.max_answer)
-        texts = [self.start.encoder.text(tokens) for tokens in said.tokens]
+        texts = [encoder.text(tokens) for tokens in said.tokens]
         losses, ends = (losses_of(self.start, each, device=self.device) for each in (rows, none))
         nulls = [
             0.0 if text else float(null) for text, null in zip(texts, (-ends).exp(), strict=True)
@@ -99,20 +100,31 @@ class Scorer:
         each = zip(texts, said.confidence, nulls, losses.tolist(), strict=True)
         return [_Reading(*reading) for reading in each]
 
+    def _scores(self, model: Pointer, asked: Sequence[QuestionRow]) -> list[Array]:
+        """Returns the scores of each row's choices, each window encoded once."""
+        together = by_window(asked, lambda row: row)
+        scores = model(**self._on_device(self.start.encoder.pointed(together)))
+        found = {
+            row: of_window[: 1 + row.stop - row.start, place]
+            for rows, of_window in zip(together, scores.float().cpu().numpy(), strict=True)
+            for place, row in enumerate(rows)
+        }
+        return [found[row] for row in asked]
+
+    def _on_device(self, batch: Mapping[str, IntArray | Pixels]) -> dict[str, torch.Tensor]:
+        return {name: torch.from_numpy(value).to(self.device) for name, value in batch.items()}
+
     def _pointed(self, words: Sequence[Word], row: Row, scores: Array) -> _Reading:
-        """Returns what the scores of a row's tokens say, shape [tokens, 2]."""
-        first = self.start.encoder.first_token(row.asked)
-        scores = scores[[0, *range(first, first + row.stop - row.start)]]
+        """Returns what the scores of a row's choices say, shape [1 + tokens of the window, 2]."""
         most = self.start.asking.max_answer
         found = pointing.spans(scores, row.asked, max_answer=most, count=1)
         logs = torch.from_numpy(scores).double().log_softmax(0).numpy()
-        ends = np.where(row.target > 0, row.target - first + 1, 0)
         best = found.candidates[0] if found.candidates else None
         return _Reading(
             text="" if best is None else " ".join(words[at].text for at in best.words),
             confidence=0.0 if best is None else best.score,
             null=found.null_score,
-            loss=-float(logs[ends, [0, 1]].mean()),
+            loss=-float(logs[row.target, [0, 1]].mean()),
         )
 
 

@@ -113,14 +113,15 @@ def start_from(
             f"The start '{source}' reads {'no boxes' if words.image is None else 'images'}; "
             "expected an encoder of words and boxes. Choose minilm, small, or such a checkpoint."
         )
-    fitting.require_window(begun.model.inner.config, max_tokens=max_tokens)
+    longest = max(max_tokens, max_question + 2)
+    fitting.require_window(begun.model.inner.config, max_tokens=longest)
     return Start(
         model=pointer.pointer_on(begun.model),
         tokenizer_json=begun.tokenizer_json,
         asking=Asking(
             kind="pointer",
             max_tokens=max_tokens,
-            overlap=(max_tokens - max_question) // 4,
+            overlap=max_tokens // 4,
             max_question=max_question,
             box_level=words.box_level,
             word_order=words.word_order,

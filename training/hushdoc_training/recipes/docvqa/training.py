@@ -33,7 +33,7 @@ from hushdoc_training.recipes.docvqa.private import (
     private_training,
     provider_training,
 )
-from hushdoc_training.recipes.docvqa.rows import Row, rows_of, unit_definition
+from hushdoc_training.recipes.docvqa.rows import Example, examples_of, unit_definition
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.kie import epochs, identity
 from hushdoc_training.recipes.kie.audits import known_words
@@ -74,12 +74,12 @@ def train_plain(
     require_readable(documents)
     if not continued.carries(claim, start.claim):
         require_public(start)
-    rows = [
-        row
+    examples = [
+        example
         for labelled in in_order(documents, start.asking.of_pages)
-        for row in rows_of([labelled], start.encoder, most=len(labelled.questions))
+        for example in examples_of([labelled], start.encoder, most=len(labelled.questions))
     ]
-    if not rows:
+    if not examples:
         raise AnnotationError(
             "No question has words of its page as its answer, so there is nothing to learn. Give "
             "documents with questions; `hushdoc data show` counts them."
@@ -96,7 +96,7 @@ def train_plain(
 
     return epochs.train(
         run,
-        rows,
+        examples,
         settings,
         model=start.model,
         loss=loss,
@@ -206,7 +206,7 @@ def train_private(
         if found:
             canaries.keep(out, found)
 
-    def make(charge: Callable[[int], None]) -> PrivateTraining[Row] | ProviderTraining[Row]:
+    def make(charge: Callable[[int], None]) -> PrivateTraining[Example] | ProviderTraining[Example]:
         how: dict[str, Any] = {"charge": charge, "device": device, "view": view}
         if local is not None:
             return provider_training(start, read, plan, settings, local, **how)
