@@ -91,7 +91,13 @@ def register(tasks: Subcommands) -> None:
         "hub id (default: minilm, or small for a VT5)",
     )
     add_overlap(model)
-    add_number(model, "--max-tokens", "N", 256, "length of a row, question and window, in tokens")
+    add_number(
+        model,
+        "--max-tokens",
+        "N",
+        256,
+        "length of a window, for a VT5 of question and window, in tokens",
+    )
     privacy = parser.add_argument_group("privacy")
     mode = privacy.add_mutually_exclusive_group()
     mode.add_argument(
@@ -147,7 +153,7 @@ def register(tasks: Subcommands) -> None:
         "--batch-size",
         "N",
         16,
-        "rows in a batch, without privacy and of fl-provider-dp",
+        "windows (of a VT5 rows) in a batch, without privacy and of fl-provider-dp",
     )
     training.add_argument("--quiet", action="store_true", help="print no progress")
     parser.mark_expert(
