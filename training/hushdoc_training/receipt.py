@@ -26,8 +26,8 @@ not one of ours, so nothing is known of it."""
 
 _ADDED = (
     "sums and noise are whole steps of a public grid and are added exactly; rounding sums to it, "
-    "and the error of adding up float32 gradients of up to twice the expected records and 64 more, "
-    "is part of the sensitivity; "
+    "and the error of adding up float32 gradients, however many records are drawn, is part of the "
+    "sensitivity; "
 )
 _FLOAT32 = (
     "where gradients are computed in float32 or less, how one record changes the rounding of "

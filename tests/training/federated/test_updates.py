@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -54,7 +53,7 @@ def client_plan(**changed: Any) -> ClientPlan:
         "clipping_norm": CLIP,
         "steps": 3,
         "lattice_step": STEP,
-        "most_records": 80,
+        "expected_records": 8,
     }
     return ClientPlan(**{**settings, **changed})
 
@@ -105,6 +104,26 @@ def test_sums_of_several_clients_add_up_to_that_of_one() -> None:
             total += one.compute(weights(model), 1)
     expected = by_hand([0, 2, 8], records).numpy()
     assert np.abs(total * STEP - expected).max() < 1e-6
+
+
+@pytest.mark.parametrize(("drawn", "at_once"), [(80, 32), (200, 25), (1300, 3)])
+def test_of_more_records_than_expected_fewer_are_added_at_once(drawn: int, at_once: int) -> None:
+    """So that the error of float32 is what the grid allows for, however many are drawn."""
+    model, record = small_model(), example_records()[0][:1]
+    of_examples = squares(model)
+    passes: list[int] = []
+
+    def noted(examples: Sequence[torch.Tensor]) -> torch.Tensor:
+        passes.append(len(examples))
+        return of_examples(examples)
+
+    many = {"records": Records([record] * drawn, unit="document"), "losses": noted}
+    with client(FeAm, model, [range(drawn)], trial_records=example_records(), **many) as update:
+        passes.clear()
+        total = update.compute(weights(model), 1)
+    assert (max(passes), sum(passes)) == (at_once, drawn)
+    expected = drawn * by_hand([0], [record]).numpy()
+    assert np.abs(total * STEP - expected).max() < 1e-6 * drawn
 
 
 @pytest.mark.parametrize("kind", [FeAm, ProviderUpdates])
@@ -325,40 +344,3 @@ def test_weights_of_another_model_are_refused() -> None:
         client(FeAm, small_model(), [], max_examples=65),
     ):
         pass
-
-
-def test_more_records_than_the_grid_allows_for_are_refused_before_a_round() -> None:
-    model = small_model()
-    many = Records([example_records()[0]] * 200, unit="document")
-    with (
-        pytest.raises(PrivacyError) as refused,
-        client(FeAm, model, [], records=many),
-    ):
-        pass
-    assert refused.value.code == "TOO_MANY_RECORDS"
-    beyond = next(n for n in range(81, 200) if not fits(n))
-    # The exact tail, where every second record is drawn, is below what is refused for.
-    assert not any(fits(10**power) for power in range(3, 9))
-    for records in (beyond - 1, 2 * beyond):
-        tail = sum(math.comb(records, n) for n in range(81, records + 1)) / 2**records
-        assert (tail < 2**-60) == fits(records), records
-
-
-def fits(records: int) -> bool:
-    try:
-        client_plan().require_room(records)
-    except PrivacyError:
-        return False
-    return True
-
-
-def test_a_round_that_draws_more_all_the_same_sends_nothing() -> None:
-    model = small_model()
-    plan = client_plan(most_records=len(example_records()) - 1, sampling_rate=1e-9)
-    everybody = list(range(len(example_records())))
-    with (
-        client(FeAm, model, [everybody], plan=plan) as update,
-        pytest.raises(PrivacyError) as refused,
-    ):
-        update.compute(weights(model), 1)
-    assert refused.value.code == "TOO_MANY_RECORDS"

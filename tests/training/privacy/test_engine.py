@@ -88,6 +88,17 @@ def test_nothing_is_claimed_of_coins_or_noise_that_somebody_knows(known: dict[st
             receipts.claim_of(made, "pages")
 
 
+def test_processes_that_add_in_one_pass_can_not_add_fewer_than_one_each() -> None:
+    with training(small_model(), draws=[]) as made:
+        summing = made._sum
+        summing._adding = 4  # as if the model had shards in four processes
+        most = summing.at_once * summing.most_added // 4
+        assert summing._begin(most) == 1
+        with pytest.raises(PrivacyError, match="fewer processes") as refused:
+            summing._begin(most + 1)
+    assert refused.value.code == "TOO_MANY_RECORDS"
+
+
 def test_no_argument_fixes_what_is_drawn() -> None:
     arguments = set(inspect.signature(PrivateTraining.__init__).parameters)
     assert not arguments & {"noise", "coins", "key", "seed", "generator", "stream"}

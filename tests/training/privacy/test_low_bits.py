@@ -108,7 +108,8 @@ def test_many_records_are_carried_over_to_float64() -> None:
             self.sums["w"].zero_()
 
     clipper = Clipper()
-    sums = Sums(clipper, at_once=64)  # type: ignore[arg-type]
+    sums = Sums(clipper)  # type: ignore[arg-type]
+    sums.begin(at_once=64)
     for _ in range(1000):
         sums.make_room(32)
         clipper.sums["w"] += 2.0**24 if _ == 0 else 1.0

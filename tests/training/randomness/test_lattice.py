@@ -98,6 +98,13 @@ def test_float32_sums_are_wrong_by_less_than_what_is_allowed(at_once: int, recor
     assert (made.sensitivity - math.sqrt(5000)) * made.step >= 1 + allowed
 
 
+@pytest.mark.parametrize("drawn", [0, 1, 100, 101, 640, 6399, 6400, 6401, 10**9])
+def test_of_more_records_so_few_are_added_at_once_that_the_error_is_no_larger(drawn: int) -> None:
+    found = lattice.added_at_once(drawn, at_once=64, records=100)
+    assert found == 1 or found * drawn <= 64 * 100 < (found + 1) * drawn or found == 64
+    assert 1 <= found <= 64
+
+
 def test_the_worst_rounding_needs_the_worst_sensitivity() -> None:
     """Sums that lie just on both sides of where they are rounded up: no smaller bound holds."""
     made = of_sums(1.0, 1.0, 10_000)

@@ -30,7 +30,7 @@ from hushdoc_training.federated.adversaries import (
 )
 from hushdoc_training.federated.frames import Frame
 from hushdoc_training.federated.participation import ALL, DRAWN, ROTA
-from hushdoc_training.federated.plan import FEAM, FEDAVG, PROVIDER, SHARING, FederatedPlan
+from hushdoc_training.federated.plan import FEDAVG, PROVIDER, SHARING, FederatedPlan
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.claims import ClaimDetails
 from hushdoc_training.privacy.plan import not_as_planned
@@ -63,7 +63,6 @@ _CLOCK = (
     "the adversary does not use how long clients take to answer, which grows with the units that "
     "they drew, and no document makes a client fail, which is seen as well"
 )
-_REFUSED = "; a client refuses to take part with so many records that a round may draw more of them"
 _ALONE = "the update of each client in every round, with that client's noise alone"
 
 
@@ -199,8 +198,7 @@ def _executed(plan: FederatedPlan, executed: Executed) -> Numbers:
         sampling="full-batch" if some.coins is None else "poisson",
         clipping_norm=some.clipping_norm,
         planned_records=plan.planned_records,
-        floating_point=NOISE_DISTRIBUTIONS[some.noise_distribution]
-        + (_REFUSED if plan.algorithm == FEAM else ""),
+        floating_point=NOISE_DISTRIBUTIONS[some.noise_distribution],
         delta=plan.delta or 0.0,
         accountant=plan.accountant,
         settings={"receipt": asdict(some)},

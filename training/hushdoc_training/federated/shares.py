@@ -89,11 +89,6 @@ class Shares:
         return math.sqrt(min(1.0, honest / self.counted))
 
 
-def most_summed(expected_records: int) -> int:
-    """Returns how many units a client's float32 sum may have: the grid allows for their error."""
-    return 2 * expected_records + lattice.SUMMED_IN_FLOAT32
-
-
 @dataclass(frozen=True, kw_only=True)
 class Grid:
     """The public grid of a federated sum; everything is in whole steps of it but `step`.
@@ -147,7 +142,7 @@ class Grid:
         units = clipping_norm / step
         sensitivity = units * (1 + _CLIPPED)
         if not truncated:
-            error = lattice.error_of_sums(records=most_summed(expected_records))
+            error = lattice.error_of_sums(records=lattice.most_added(expected_records))
             sensitivity = units * (1 + error) + spread
         width = 0.0
         if noise_multiplier:

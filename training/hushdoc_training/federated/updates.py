@@ -14,7 +14,6 @@ is accounted for whatever they are, and of `FedAvg` nothing is.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -27,7 +26,6 @@ from torch import nn
 from hushdoc import arguments
 from hushdoc.errors import PrivacyError
 from hushdoc_training.federated.plan import FederatedPlan
-from hushdoc_training.federated.shares import most_summed
 from hushdoc_training.metering import Meter
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.clipping import contract
@@ -51,8 +49,6 @@ from hushdoc_training.randomness.lattice import SUMMED_IN_FLOAT32, truncated
 from hushdoc_training.randomness.sampling import Uniforms
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.receipt import Receipt
-
-_NEVER = 60 * math.log(2)
 
 Example = TypeVar("Example")
 Floats = npt.NDArray[np.float64]
@@ -99,7 +95,7 @@ class ClientPlan:
         clipping_norm: How far (L2) one record moves the sum, before it is in whole steps.
         steps: Most rounds that the client takes part in.
         lattice_step: Size of a step of the grid, a power of two.
-        most_records: Records of a round up to which the grid allows for the error of float32.
+        expected_records: About how many records a round has: of more, fewer are added at once.
     """
 
     privacy_unit: str
@@ -107,25 +103,7 @@ class ClientPlan:
     clipping_norm: float
     steps: int
     lattice_step: float
-    most_records: int
-
-    def require_room(self, records: int) -> None:
-        """Raises PrivacyError TOO_MANY_RECORDS where a round may well draw more than it allows for.
-
-        By Chernoff's bound, at 2**-60 a round: what then still would be drawn is refused as well,
-        and so seldom that it tells nobody anything.
-        """
-        mean, beyond = records * self.sampling_rate, self.most_records + 1
-        if records < beyond:
-            return
-        if mean < beyond and beyond * (math.log(beyond / mean) - 1) + mean > _NEVER:
-            return
-        raise PrivacyError(
-            f"{records} records at the rate {self.sampling_rate:g} may put more than "
-            f"{self.most_records} into a round, for whose rounding in float32 the plan's grid does "
-            "not allow. Agree on a roster with more expected records.",
-            code="TOO_MANY_RECORDS",
-        )
+    expected_records: int
 
     @classmethod
     def of(cls, plan: FederatedPlan) -> Self:
@@ -136,7 +114,7 @@ class ClientPlan:
             clipping_norm=plan.clipping_norm,
             steps=plan.cap,
             lattice_step=plan.lattice_step,
-            most_records=most_summed(plan.expected_records),
+            expected_records=plan.expected_records,
         )
 
 
@@ -227,7 +205,7 @@ class FeAm(Generic[Example]):
             how: Anything else that `PrivateSum` takes: backend, trial records, tolerance.
 
         Raises:
-            PrivacyError: The guarantee would not hold; TOO_MANY_RECORDS, see `require_room`.
+            PrivacyError: The guarantee would not hold.
             ValueError: An argument is out of range.
         """
         if max_examples > SUMMED_IN_FLOAT32:
@@ -236,8 +214,7 @@ class FeAm(Generic[Example]):
                 "plan's grid allows for."
             )
         self.meter = Meter(planned_steps=plan.steps, privacy_unit=unit_of(records))
-        plan.require_room(len(records))
-        self._step, self._most = plan.lattice_step, plan.most_records
+        self._step = plan.lattice_step
         self._sum = PrivateSum(
             plan,
             model,
@@ -255,13 +232,7 @@ class FeAm(Generic[Example]):
     def compute(self, weights: Weights, number: int) -> Integers:
         """Returns the sum of a round; see `Update.compute`."""
         load(self._tensors, weights)
-        drawn = self._sum.take(number).count
-        if drawn > self._most:
-            self._sum.clear()
-            raise PrivacyError(
-                f"{drawn} records were drawn, and the grid allows for {self._most}.",
-                code="TOO_MANY_RECORDS",
-            )
+        self._sum.take(number)
         return self._sum.in_steps(self._step)
 
     def resume(self, charged: int) -> None:

@@ -347,15 +347,14 @@ class PrivateTraining(Generic[Example]):
 
     def _lattice_of(self, distribution: str | None) -> Lattice:
         """Returns the grid of sums and noise, which allows for what sums are wrong by."""
-        at_once = self._sum.at_once
         made = lattice.of_sums(
             clipping_norm=self._plan.clipping_norm,
             noise_multiplier=self._plan.noise_multiplier,
             numbers=count(self._safeguards.parameters) + self._noisy_loss.numbers,
             distribution=distribution,
             parts=1 if self._safeguards.is_sharded else self._group.size,
-            records_at_once=at_once,
-            records=2 * self._plan.expected_records + at_once,
+            records_at_once=self._sum.at_once,
+            records=self._sum.most_added,
         )
         self._group.require_agreement({"the grid of sums and noise": made})
         return made

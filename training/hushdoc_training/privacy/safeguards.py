@@ -54,6 +54,10 @@ class SumPlan(Protocol):
     def steps(self) -> int:
         """Number of the last step."""
 
+    @property
+    def expected_records(self) -> int:
+        """About how many records a step has, a public constant."""
+
 
 class Safeguards(Generic[Example]):
     """Refuses whatever would break the guarantee of one training.

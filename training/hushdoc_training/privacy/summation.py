@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from hushdoc.errors import PrivacyError
 from hushdoc_training.metering import Meter
 from hushdoc_training.privacy import clipping
 from hushdoc_training.privacy.draws import Draws
@@ -25,8 +26,8 @@ from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.privacy.records import require_unit
 from hushdoc_training.privacy.safeguards import Safeguards, SumPlan
 from hushdoc_training.privacy.summing import Sums, rounded, share_of, sum_clipped
+from hushdoc_training.randomness import lattice
 from hushdoc_training.randomness.integer_noise import Integers
-from hushdoc_training.randomness.lattice import SUMMED_IN_FLOAT32
 from hushdoc_training.randomness.sampling import Uniforms
 from hushdoc_training.randomness.secret_stream import origin_of
 
@@ -62,6 +63,7 @@ class PrivateSum(Generic[Example]):
         safeguards: What is checked before, around and after each sum.
         clipper: What clips, as it was tested.
         at_once: Most records that are added up in float32.
+        most_added: Records of a step up to which so many are; of more, fewer.
     """
 
     def __init__(
@@ -126,9 +128,9 @@ class PrivateSum(Generic[Example]):
         require_unit(records, plan.privacy_unit)
         self._records, self._meter, self._group = records, meter, group
         self._noisy_loss = noisy_loss
+        self._max_examples, self._expected = max_examples, plan.expected_records
         self._pack = partial(
             pack,
-            max_examples=max_examples,
             multiplicity=multiplicity,
             length=length,
             padded=padded and backend != "one-by-one",
@@ -168,12 +170,10 @@ class PrivateSum(Generic[Example]):
         except BaseException:
             self.close()
             raise
-        sharded = self.safeguards.is_sharded
-        of_pass = max_examples * (group.size if sharded else 1)
-        self.at_once = max(SUMMED_IN_FLOAT32, of_pass)
-        self._sums = Sums(
-            self.clipper, at_once=self.at_once, records_of_pass=of_pass if sharded else None
-        )
+        self._adding = group.size if self.safeguards.is_sharded else 1  # processes, in one pass
+        self.at_once = max(lattice.SUMMED_IN_FLOAT32, max_examples * self._adding)
+        self.most_added = lattice.most_added(plan.expected_records, self.at_once)
+        self._sums = Sums(self.clipper)
 
     @property
     def charged(self) -> int:
@@ -228,13 +228,37 @@ class PrivateSum(Generic[Example]):
         self.clear()
         return np.concatenate(rows)
 
+    def _begin(self, drawn: int) -> int:
+        """Begins a sum of so many records; returns how many examples a pass may have at most.
+
+        The grid's sensitivity allows for what float32 may be off by: more records, smaller parts.
+        """
+        at_once = lattice.added_at_once(drawn, at_once=self.at_once, records=self.most_added)
+        if at_once < self._adding:
+            raise PrivacyError(
+                f"A step drew so many more than {self._expected} expected records that its sum in "
+                f"float32 over {self._adding} processes may be off by more than the noise allows "
+                "for. Declare more expected records, or train with fewer processes.",
+                code="TOO_MANY_RECORDS",
+            )
+        max_examples = min(self._max_examples, at_once // self._adding)
+        of_pass = max_examples * self._adding if self._adding > 1 else None
+        self._sums.begin(at_once=at_once, records_of_pass=of_pass)
+        return max_examples
+
     def _sum_clipped(self, drawn: Sequence[int]) -> tuple[list[float], int]:
         """Leaves the clipped sum of this process's share in the clipper."""
-        self._sums.clear()
         records = [self._records[index] for index in drawn]
         require_examples(records)
         sharded = self.safeguards.is_sharded
-        packed = share_of(records, self._records, self._pack, self._group, sharded=sharded)
+        max_examples = self._begin(len(records))
+        packed = share_of(
+            records,
+            self._records,
+            partial(self._pack, max_examples=max_examples),
+            self._group,
+            sharded=sharded,
+        )
         norm = self.clipper.clipping_norm
         self._meter.clipped(
             norm if self._noisy_loss is None else self._noisy_loss.together_with(norm)

@@ -33,20 +33,23 @@ def share_of(
 class Sums:
     """The clipped sums of a step: in float32 while they are of few records, then in float64."""
 
-    def __init__(
-        self, clipper: clipping.Clipper, *, at_once: int, records_of_pass: int | None = None
-    ) -> None:
-        """Begins with nothing.
-
-        Args:
-            clipper: What clips.
-            at_once: Most records that are added up in float32, or one batch's if that has more.
-            records_of_pass: How many others may add in the same pass; None where nobody does.
-        """
+    def __init__(self, clipper: clipping.Clipper) -> None:
+        """Begins with nothing."""
         self.clipper = clipper
-        self._at_once, self._of_pass, self._held = at_once, records_of_pass, 0
+        self._at_once, self._held = 1, 0
+        self._of_pass: int | None = None
         self._in_float64: dict[str, torch.Tensor] = {}  # kept for later steps
         self._carried = False
+
+    def begin(self, *, at_once: int, records_of_pass: int | None = None) -> None:
+        """Sets all sums to zero.
+
+        Args:
+            at_once: Most records that are added up in float32, or one batch's if that has more.
+            records_of_pass: How many all processes may add in one pass; None where each sums alone.
+        """
+        self._at_once, self._of_pass = at_once, records_of_pass
+        self.clear()
 
     def make_room(self, records: int) -> None:
         """Carries sums over to float64 where these records would be too many."""

@@ -114,8 +114,8 @@ def of_sums(
         distribution: One of DISTRIBUTIONS; None decides by DISCRETE_UP_TO.
         parts: Sums that are each rounded before they are added up: one of every process.
         records_at_once: Most records that are added up in float32.
-        records: How many records of a step this holds for; in one of k times as many the error of
-            float32 is k times what it is allowed, at worst.
+        records: How many records of a step this holds for; of more, fewer are added up at once
+            (`added_at_once`).
     """
     if distribution is None:
         distribution = DISCRETE_GAUSSIAN if numbers <= DISCRETE_UP_TO else GAUSSIAN
@@ -140,6 +140,25 @@ def error_of_sums(
     norms, factors and products of one record are wrong by has 2**-12 C: allowed for, not proven.
     """
     return _ROUNDOFF * records_at_once * records + _CLIPPING_ERROR
+
+
+def most_added(expected_records: int, at_once: int = SUMMED_IN_FLOAT32) -> int:
+    """Returns how many records of a step are added up as many at once as may be."""
+    return 2 * expected_records + at_once
+
+
+def added_at_once(drawn: int, *, at_once: int, records: int) -> int:
+    """Returns how many of the records drawn may be added up in float32, at least 1.
+
+    So many that `error_of_sums` of `at_once` and `records` holds for however many are drawn. One
+    alone is added to nothing in float32, and what float64 adds up is off by less than is allowed
+    for norms and factors, up to a million records.
+
+    Example:
+        >>> [added_at_once(drawn, at_once=64, records=100) for drawn in (100, 101, 6400, 9999)]
+        [64, 63, 1, 1]
+    """
+    return min(at_once, max(1, at_once * records // max(1, drawn)))
 
 
 def of_truncated(*, norm: float, noise_multiplier: float) -> Lattice:
