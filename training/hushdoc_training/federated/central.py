@@ -17,7 +17,6 @@ import torch
 from torch import nn
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.federated.shares import most_summed
 from hushdoc_training.federated.updates import ClientPlan, LocalTraining, ProviderUpdates
 from hushdoc_training.privacy import claims, same_records
 from hushdoc_training.privacy.example_losses import ExampleLosses
@@ -74,7 +73,7 @@ class ProviderTraining(Generic[Example]):
                 clipping_norm=plan.clipping_norm,
                 steps=plan.steps,
                 lattice_step=self._lattice.step,
-                most_records=most_summed(plan.expected_records),
+                expected_records=plan.expected_records,
             ),
             model,
             records=records,
