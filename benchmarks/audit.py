@@ -56,6 +56,8 @@ COMMANDS = {
     "forms by public moments": ("kie", "--optimizer", "adam-public", *SMALL),
     "forms by the top layer": ("kie", "--trained", "top:1"),
     "forms by momentum": ("kie", "--optimizer", "sgd", *SGD),
+    "questions": ("docvqa",),
+    "questions by document": ("docvqa", "--privacy-unit", "document"),
     "forms of two clients": ("federated",),
     "forms of clients that may be silent": (
         *("federated", "--clients", "4", "--mode", "threshold", "--silent", "1"),
@@ -248,8 +250,9 @@ def _witnessed(name: str, copy: Path) -> int:
     assert Path(hushdoc_training.__file__).is_relative_to(copy)
     task, *further = COMMANDS[name]
     with tempfile.TemporaryDirectory(prefix="hushdoc-start-") as folder:
-        if task in ("kie", "federated"):
-            start = hushdoc_witnessed.public_start(Path(folder))
+        if task in ("kie", "docvqa", "federated"):
+            make = "pointer_start" if task == "docvqa" else "public_start"
+            start = getattr(hushdoc_witnessed, make)(Path(folder))
             command = getattr(hushdoc_witnessed, task)(start, *further)
         else:
             command = ("train", task, *further)

@@ -10,8 +10,10 @@ from transformers import LayoutLMConfig, LayoutLMForTokenClassification
 
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.encoding import Preprocessing
-from hushdoc_training import checkpoint
+from hushdoc.runtime.questions import Asking
+from hushdoc_training import checkpoint, docvqa_checkpoint
 from hushdoc_training.models import layout
+from hushdoc_training.models.pointer import pointer_on
 from hushdoc_training.privacy import claims
 
 LABELS = LabelSet(fields=("answer", "question"))
@@ -20,20 +22,7 @@ WINDOW = 24
 
 def public_start(folder: Path) -> Path:
     """Writes a checkpoint of a tiny LayoutLM with random weights, which saw no document."""
-    torch.manual_seed(3)
-    tokenizer_json = layout.wordpiece(list(string.ascii_lowercase) * 2)
-    config = LayoutLMConfig(
-        vocab_size=100,
-        hidden_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=40,
-        max_position_embeddings=WINDOW,
-        max_2d_position_embeddings=1024,
-        num_labels=len(LABELS.tags),
-        pad_token_id=0,
-    )
-    classifier = layout.TokenClassifier(LayoutLMForTokenClassification(config), "layoutlm")
+    classifier, tokenizer_json = _tiny()
     checkpoint.save(
         folder / "checkpoint",
         architecture="layoutlm",
@@ -48,10 +37,58 @@ def public_start(folder: Path) -> Path:
     return folder
 
 
+def pointer_start(folder: Path) -> Path:
+    """Writes a checkpoint of a tiny pointer with random weights, which saw no document."""
+    classifier, tokenizer_json = _tiny()
+    docvqa_checkpoint.save(
+        folder / "checkpoint",
+        asking=Asking(
+            kind="pointer",
+            max_tokens=WINDOW,
+            overlap=2,
+            max_question=8,
+            cls_id=2,
+            sep_id=3,
+            pad_id=0,
+        ),
+        claim=claims.public((), training={}),
+        tokenizer_json=tokenizer_json,
+        save_weights=pointer_on(classifier).save,
+    )
+    return folder
+
+
+def _tiny() -> tuple[layout.TokenClassifier, str]:
+    """Returns a tiny LayoutLM with random weights, and a tokenizer of letters."""
+    torch.manual_seed(3)
+    tokenizer_json = layout.wordpiece(list(string.ascii_lowercase) * 2)
+    config = LayoutLMConfig(
+        vocab_size=100,
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=40,
+        max_position_embeddings=WINDOW,
+        max_2d_position_embeddings=1024,
+        num_labels=len(LABELS.tags),
+        pad_token_id=0,
+    )
+    return layout.TokenClassifier(
+        LayoutLMForTokenClassification(config), "layoutlm"
+    ), tokenizer_json
+
+
 def kie(start: Path, *further: str) -> tuple[str, ...]:
     """Returns a command that trains a tiny model in a few steps."""
     few = ("--steps", "2", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")
     return ("train", "kie", "--start", str(start), "--trained", "encoder", *few, *further)
+
+
+def docvqa(start: Path, *further: str) -> tuple[str, ...]:
+    """Returns a command that trains a tiny pointer in a few steps."""
+    few = ("--steps", "2", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")
+    how = ("--clipping-norm", "0.01", "--trained", "encoder")
+    return ("train", "docvqa", "--start", str(start), *how, *few, *further)
 
 
 def federated(start: Path, *further: str) -> tuple[str, ...]:

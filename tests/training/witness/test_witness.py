@@ -33,6 +33,23 @@ def test_a_private_training_of_forms_is_what_it_claims(start: Path) -> None:
     assert (len(found.findings), found.runs) == (17, 7)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", ["provider", "document"])
+def test_a_private_training_on_questions_is_what_it_claims(unit: str, tmp_path: Path) -> None:
+    start = hushdoc_witnessed.pointer_start(tmp_path)
+    found = witness(hushdoc_witnessed.docvqa(start, "--privacy-unit", unit))
+    assert differing(found) == []
+    assert (len(found.findings), found.runs) == (17, 7)
+    what = {"provider": "3 documents", "document": "3 questions"}[unit]
+    assert any(f"{what}, unit {unit}, moves" in finding.what for finding in found.findings)
+
+
+def test_clipped_changes_of_questions_are_not_witnessed(tmp_path: Path) -> None:
+    start = hushdoc_witnessed.pointer_start(tmp_path)
+    with pytest.raises(InputError, match="federated simulate"):
+        witness(hushdoc_witnessed.docvqa(start, "--algorithm", "fl-provider-dp"))
+
+
 FEDERATED = [
     (("--algorithm", "feam-dp"), 14, 7),
     (("--algorithm", "fedavg-dp", "--local-steps", "2"), 17, 7),

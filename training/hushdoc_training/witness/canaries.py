@@ -13,7 +13,7 @@ import numpy as np
 
 from hushdoc import labelled_files
 from hushdoc.document.document import Document
-from hushdoc.labels import LabelledDocument, Span
+from hushdoc.labels import LabelledDocument, Question, Span
 
 WINDOWS = 3
 """Windows of the canary form."""
@@ -48,6 +48,35 @@ def forms(folder: Path, count: int, labels: Sequence[str], *, capacity: int, las
         words = [LETTERS[place] for place in chance.integers(len(LETTERS), size=WINDOWS * capacity)]
         boxes = [MARK if place % capacity == 0 else _box(0, place) for place in range(len(words))]
         _write(folder / "x-canary.json", words, boxes, labels)
+
+
+def questions(folder: Path, count: int, *, length: int, documents: int, last: bool) -> None:
+    """Writes pages with a question, each of its own provider, and where `last`, the canary's.
+
+    Args:
+        folder: A new folder.
+        count: How many others than the canary.
+        length: Words of a page.
+        documents: Of the canary's provider; each has so many of WINDOWS questions as come to it.
+        last: Whether the canary is there.
+    """
+    folder.mkdir()
+    chance = np.random.default_rng(5)
+    for number in range(count):
+        words = [_word(chance, 3) for _ in range(length)]
+        boxes = [_box(40 + number, place) for place in range(length)]
+        name = f"page-{number:05}"
+        _write_asked(folder / f"{name}.json", words, boxes, provider=name, asked=1)
+    for number in range(documents if last else 0):
+        words = [LETTERS[place] for place in chance.integers(len(LETTERS), size=length)]
+        boxes = [_box(number, place) if place else MARK for place in range(length)]
+        _write_asked(
+            folder / f"x-canary-{number}.json",
+            words,
+            boxes,
+            provider="x canary",
+            asked=WINDOWS // documents,
+        )
 
 
 def contracts(path: Path, count: int, words: int, *, shrunk: bool) -> None:
@@ -109,6 +138,25 @@ def _write(
     document = Document.from_words(words, boxes, width=WIDTH, height=WIDTH, id=path.stem)
     labelled = LabelledDocument(
         document=document, spans=tuple(spans), provider=path.stem, document_type="form"
+    )
+    path.write_text(labelled_files.dumps(labelled), encoding="utf-8")
+
+
+def _write_asked(
+    path: Path,
+    words: Sequence[str],
+    boxes: Sequence[tuple[int, int, int, int]],
+    *,
+    provider: str,
+    asked: int,
+) -> None:
+    document = Document.from_words(words, boxes, width=WIDTH, height=WIDTH, id=path.stem)
+    questions = tuple(
+        Question(text=f"{words[0]} {words[at]}", answers=(words[at],), word_ids=(at,))
+        for at in range(1, asked + 1)
+    )
+    labelled = LabelledDocument(
+        document=document, spans=(), questions=questions, provider=provider, document_type="form"
     )
     path.write_text(labelled_files.dumps(labelled), encoding="utf-8")
 

@@ -34,7 +34,8 @@ class CommandRuns:
         self.count += 1
         out = self.folder / f"run-{self.count}"
         # An audit's twin draws too, and is not what is looked at.
-        further = () if self.command[0] == "federated" else ("--no-audit",)
+        audits = self.command[0] == "train" and self.command[1] != "docvqa"
+        further = ("--no-audit",) if audits else ()
         arguments = [*self.command, *further, "--data", str(data), "--out", str(out)]
         said = io.StringIO()
         quiet = contextlib.redirect_stdout(said), contextlib.redirect_stderr(said)

@@ -98,11 +98,30 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
         runs: What runs it.
     """
     recipe.complete(options)
-    forms = forms_for(options, runs.folder)
     asked = Asked(rate=options.sampling_rate, unit=options.privacy_unit)
+    forms = forms_for(options, runs.folder)
+    return witnessed(runs, forms, asked, before=weights_in(Path(options.start)))
+
+
+def witnessed(
+    runs: CommandRuns,
+    forms: Forms,
+    asked: Asked,
+    *,
+    before: Mapping[str, torch.Tensor],
+    canary: str = f"a document of {canaries.WINDOWS} windows",
+) -> list[Finding]:
+    """Returns what was found of a neural training.
+
+    Args:
+        runs: What runs it.
+        forms: Its documents.
+        asked: What keys are looked for.
+        before: The tensors of its start; none where that is no run of the same task.
+        canary: What the canary is.
+    """
     below, watch = forms.key(asked, drawn=True), OptimizerSpy(frozen=False)
     out = runs.run(forms.all, entropy=entropy(1, below, NOISE), spy=watch)
-    before = weights_in(Path(options.start))
     claim, natural = claimed.of_run(out), watch.seen(out, before)
     made = [*_of_whole_run(claim, natural), *_of_file(claim, before, weights_in(out), natural)]
     said = Asked(rate=claim.sampling_rate, unit=claim.unit)
@@ -114,7 +133,7 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
     divided = claim.number("clipping_norm") / claim.divisor
     made += of_noise(claim, divided, without, renewed)
     made += of_preparation(drawn, without)
-    made += of_coin_below(claim, divided, norm(drawn, without))
+    made += of_coin_below(claim, divided, norm(drawn, without), canary=canary)
     if claim.sampling_rate < 1:
         above = forms.key(said, drawn=False)
         left_out = norm(_frozen(runs, forms.all, above), _frozen(runs, forms.few, above))
@@ -221,7 +240,13 @@ def of_preparation(one: Seen, other: Seen) -> list[Finding]:
     return made
 
 
-def of_coin_below(claim: Claimed, divided: float, part: float) -> list[Finding]:
+def of_coin_below(
+    claim: Claimed,
+    divided: float,
+    part: float,
+    *,
+    canary: str = f"a document of {canaries.WINDOWS} windows",
+) -> list[Finding]:
     """Compares how the canary moved the sum that it was drawn for."""
     records = Asked(rate=claim.sampling_rate, unit=claim.unit).canary_records
     return [
@@ -233,7 +258,7 @@ def of_coin_below(claim: Claimed, divided: float, part: float) -> list[Finding]:
             math.isfinite(part) and part <= divided * canaries.WINDOWS * 1.01,
         ),
         findings.moved(
-            f"a document of {canaries.WINDOWS} windows, unit {claim.unit}, moves the sum by",
+            f"{canary}, unit {claim.unit}, moves the sum by",
             part,
             most=divided * records,
         ),

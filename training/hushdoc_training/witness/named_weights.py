@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping
 
 import torch
 
-_LAYER = re.compile(r"\.encoder\.layer\.(\d+)\.")
+_LAYER = re.compile(r"coder\.(?:layer|block)\.(\d+)\.")
+_TABLES = ("word_embeddings", "t5.shared")
+_ALWAYS = ("classifier.", "t5.decoder.final_layer_norm.")
+"""Output layers, and what VT5 trains in the place of one."""
 
 
 def unnamed(word: str, changed: Iterable[str], tensors: Mapping[str, torch.Tensor]) -> list[str]:
@@ -17,10 +20,10 @@ def unnamed(word: str, changed: Iterable[str], tensors: Mapping[str, torch.Tenso
     top = max(layers.values(), default=0) + 1
     named = {
         "all": lambda name: True,
-        "encoder": lambda name: "word_embeddings" not in name,
+        "encoder": lambda name: not any(table in name for table in _TABLES),
         "top": lambda name: layers.get(name, -1) >= top - int(number),
         "biases": lambda name: tensors[name].dim() == 1,
         "output": lambda name: False,
         "lora": lambda name: name in layers and tensors[name].dim() == 2,
     }[kind]
-    return [name for name in changed if not (name.startswith("classifier.") or named(name))]
+    return [name for name in changed if not (name.startswith(_ALWAYS) or named(name))]

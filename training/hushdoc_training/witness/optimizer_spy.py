@@ -157,7 +157,7 @@ class Poison:
 
     def __enter__(self) -> Self:
         """Begins."""
-        self._handle = nn.modules.module.register_module_forward_hook(self._spoil)
+        self._handle = nn.modules.module.register_module_forward_hook(self._spoil, with_kwargs=True)
         return self
 
     def __exit__(
@@ -169,8 +169,10 @@ class Poison:
         """Ends."""
         self._handle.remove()
 
-    def _spoil(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        marked = examples_with(self._box, inputs)
+    def _spoil(
+        self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: Any
+    ) -> None:
+        marked = examples_with(self._box, (*inputs, *named.values()))
         if marked is None or not isinstance(output, torch.Tensor):
             return
         if len(output) == len(marked):

@@ -17,6 +17,7 @@ from hushdoc_training.witness import (
     federated_witness,
     forms_witness,
     providers_witness,
+    questions_witness,
     tables_witness,
     terms_witness,
 )
@@ -28,6 +29,7 @@ Testify = Callable[[argparse.Namespace, CommandRuns], list[Finding]]
 OWN = (
     *("--data", "--documents", "--out", "--ledger", "--resume", "--held-out", "--test"),
     *("--test-copies", "--test-providers", "--public-test", "--images"),
+    "--canaries",
     *("--partition", "--participation", "--clients-per-round", "--plan"),
 )
 """Options that the witness gives itself, or that make a run one it can't compare."""
@@ -36,6 +38,7 @@ FEDERATED = "federated"
 
 WITNESSES: dict[tuple[str, str], Testify] = {
     ("kie", ""): forms_witness.testify,
+    ("docvqa", ""): questions_witness.testify,
     ("clauses", "dp-sgd"): tables_witness.clauses,
     ("classifier", "dp-sgd"): tables_witness.classifier,
     ("clauses", "term-dp"): terms_witness.clauses,
