@@ -51,14 +51,29 @@ class Pointer(LayoutModel):
         Windows are int64 of shape [batch, sequence], their boxes [batch, sequence, 4] from 0 to
         1000, their questions [batch, questions, length]. Masks are 1 for tokens and 0 for padding.
         """
+        page, asked = self.encoded(input_ids, bbox, attention_mask, question_ids, question_mask)
+        scores: torch.Tensor = self.reader(page, attention_mask, asked, question_mask)
+        return scores
+
+    def encoded(
+        self,
+        input_ids: torch.Tensor,
+        bbox: torch.Tensor,
+        attention_mask: torch.Tensor,
+        question_ids: torch.Tensor,
+        question_mask: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns what the reader reads of the inputs of `forward`.
+
+        States of windows, shape [batch, sequence, hidden], and of questions, [batch, questions,
+        length, hidden].
+        """
         page = self.states(input_ids, bbox, attention_mask)
         batch, questions, length = question_ids.shape
         flat = question_ids.reshape(batch * questions, length)
         nowhere = (flat * 0)[..., None].expand(-1, -1, 4)
         asked = self.states(flat, nowhere, question_mask.reshape(batch * questions, length))
-        asked = asked.reshape(batch, questions, length, page.shape[2])
-        scores: torch.Tensor = self.reader(page, attention_mask, asked, question_mask)
-        return scores
+        return page, asked.reshape(batch, questions, length, page.shape[2])
 
     def states(
         self, input_ids: torch.Tensor, bbox: torch.Tensor, attention_mask: torch.Tensor
@@ -73,19 +88,11 @@ class Pointer(LayoutModel):
         return states
 
     def losses(self, inputs: Mapping[str, torch.Tensor], targets: torch.Tensor) -> torch.Tensor:
-        """Returns each window's loss, shape [batch]: the mean over its questions.
+        """Returns each window's loss, shape [batch]; see `losses_of_scores`.
 
-        That of a question is the mean of two cross-entropies. Inputs are those of `forward` by
-        their names. Probabilities are over the first token and the words of the page, as at run
-        time. Targets, shape [batch, questions, 2], are the first and last token of the answer in
-        the window; 0 and 0 for none, and IGNORED where a window has no further question.
+        Inputs are those of `forward` by their names.
         """
-        allowed = choices(inputs["attention_mask"])[..., None, None]
-        scores = self(**inputs).float().masked_fill(~allowed, -torch.inf)
-        each = functional.cross_entropy(
-            scores, targets, ignore_index=IGNORED, reduction="none"
-        ).mean(2)
-        return each.sum(1) / (targets[..., 0] != IGNORED).sum(1)
+        return losses_of_scores(self(**inputs), inputs["attention_mask"], targets)
 
     def probe(self, length: int) -> list[torch.Tensor]:
         """Returns inputs of two windows of so many tokens, each with a question of as many."""
@@ -153,6 +160,26 @@ class ReaderLayer(nn.Module):
         tokens = self.after_attention(tokens + seen)
         found: torch.Tensor = self.after_all(tokens + self.down(functional.gelu(self.up(tokens))))
         return found
+
+
+def losses_of_scores(
+    scores: torch.Tensor, attention_mask: torch.Tensor, targets: torch.Tensor
+) -> torch.Tensor:
+    """Returns each window's loss, shape [batch]: the mean over its questions.
+
+    That of a question is the mean of two cross-entropies. Probabilities are over the first token
+    and the words of the page, as at run time. Targets, shape [batch, questions, 2], are the first
+    and last token of the answer in the window; 0 and 0 for none, and IGNORED where a window has no
+    further question.
+    """
+    allowed = choices(attention_mask)[..., None, None]
+    each = functional.cross_entropy(
+        scores.float().masked_fill(~allowed, -torch.inf),
+        targets,
+        ignore_index=IGNORED,
+        reduction="none",
+    ).mean(2)
+    return each.sum(1) / (targets[..., 0] != IGNORED).sum(1)
 
 
 def choices(attention_mask: torch.Tensor) -> torch.Tensor:

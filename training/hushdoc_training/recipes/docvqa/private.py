@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from torch import nn
 
 from hushdoc.labels import LabelledDocument
 from hushdoc.runtime.encoding import EncodedPage, IntArray
@@ -18,8 +19,10 @@ from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.models.trained import Trained
 from hushdoc_training.models.vt5 import IGNORED, VT5
 from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
+from hushdoc_training.recipes.docvqa.frozen_encoder import FrozenEncoder
 from hushdoc_training.recipes.docvqa.rows import NONE, Example, Row, records_of
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.kie.examples import attention, invented_page
@@ -57,18 +60,19 @@ def private_training(
         PrivacyError: The guarantee would not hold.
     """
     records = records_of(documents, start.encoder, unit=plan.privacy_unit)
-    model = _prepared(start, settings, device=device)
+    whole = _prepared(start, settings, device=device)
+    model, losses = _trained_part(start, settings, device=device)
     return PrivateTraining(
         plan,
         model,
-        optimizer_of(model, settings, plan),
+        optimizer_of(whole, settings, plan),
         records=records,
-        losses=partial(losses_of, start, device=device),
+        losses=losses,
         backend=settings.backend,
         clipping=settings.clipping,
         max_examples=max(1, min(MAX_EXAMPLES, MAX_TOKENS // start.asking.max_tokens)),
         length=lambda example: example.num_tokens,
-        trial_records=trial_records(start.asking, vocabulary=len(model.word_embeddings)),
+        trial_records=trial_records(start.asking, vocabulary=len(whole.word_embeddings)),
         tolerance=BF16_TOLERANCE,
         averaging=settings.averaging,
         noise_distribution=settings.noise_distribution,
@@ -119,6 +123,20 @@ def _prepared(start: Start, settings: PrivateSettings, *, device: torch.device) 
     model.to(device)
     set_dropout(model, settings.dropout)
     return model
+
+
+def _trained_part(
+    start: Start, settings: PrivateSettings, *, device: torch.device
+) -> tuple[nn.Module, ExampleLosses[Example]]:
+    """Returns the model that is trained, and its losses: of a prepared start.
+
+    Where a pointer's reader alone learns, it is trained alone, and the encoder reads a window once.
+    """
+    alone = Trained.of(settings.trained).kind == "output" and not settings.dropout
+    if alone and isinstance(start.model, Pointer):
+        frozen = FrozenEncoder(start.model, start.encoder, device=device)
+        return frozen.model, frozen.losses_of
+    return start.model, partial(losses_of, start, device=device)
 
 
 def losses_of(start: Start, examples: Sequence[Example], *, device: torch.device) -> torch.Tensor:

@@ -32,7 +32,7 @@ class FrozenEncoder:
     def __init__(self, model: TokenClassifier, encoder: Encoder, *, device: torch.device) -> None:
         """Keeps the model, whose output layer must be all of it that learns, without dropout."""
         self.output_layer = model.inner.get_submodule("classifier")
-        self.model = _held(model, but=self.output_layer)
+        self.model = held(model, but=self.output_layer)
         self._model, self._encoder, self._device = model, encoder, device
         self._kept: dict[int, tuple[Example, torch.Tensor, torch.Tensor]] = {}
         self._numbers = 0
@@ -68,7 +68,7 @@ class FrozenEncoder:
         return read
 
 
-def _held(module: nn.Module, *, but: nn.Module) -> nn.Module:
+def held(module: nn.Module, *, but: nn.Module) -> nn.Module:
     """Returns what holds a module's very tensors by their names, computing in one part alone."""
     if module is but:
         return module
@@ -79,5 +79,5 @@ def _held(module: nn.Module, *, but: nn.Module) -> nn.Module:
         lasting = name not in module._non_persistent_buffers_set
         holder.register_buffer(name, buffer, persistent=lasting)
     for name, child in module.named_children():
-        holder.add_module(name, _held(child, but=but))
+        holder.add_module(name, held(child, but=but))
     return holder

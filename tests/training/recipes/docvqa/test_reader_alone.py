@@ -1,0 +1,79 @@
+"""A reader that is trained alone learns what it learns inside its pointer."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from private_simulator import CLIP, Silent, known_streams, make_plan
+
+from hushdoc.labels import LabelledDocument
+from hushdoc_training.invented import stream
+from hushdoc_training.invented.settings import InventedConfig
+from hushdoc_training.recipes.docvqa import frozen_encoder, private
+from hushdoc_training.recipes.docvqa.private import losses_of, private_training
+from hushdoc_training.recipes.docvqa.start import Start, start_from
+from hushdoc_training.recipes.kie.settings import PrivateSettings
+
+CPU = torch.device("cpu")
+STEPS = 3
+
+
+@pytest.fixture(scope="module")
+def receipts() -> list[LabelledDocument]:
+    config = InventedConfig(document_types=("receipt",), providers=(0, 4), questions="keyed")
+    return list(stream.documents(seed=3, count=2, config=config))
+
+
+@pytest.fixture(scope="module")
+def start(receipts: list[LabelledDocument]) -> Start:
+    texts = [word.text for item in receipts for word in item.document.pages[0].words]
+    return start_from("small", max_tokens=96, max_question=40, vocabulary=lambda: texts)
+
+
+def moved(start: Start, documents: list[LabelledDocument]) -> tuple[torch.Tensor, int]:
+    """Returns Adam's moments after some steps without noise, and how often windows were read."""
+    start = replace(start, model=copy.deepcopy(start.model))
+    calls = 0
+
+    def read(*_: Any) -> None:
+        nonlocal calls
+        calls += 1
+
+    plan = make_plan(privacy_unit="provider", sampling_rate=1.0, steps=STEPS, expected_records=1)
+    settings = PrivateSettings(trained="output", learning_rate=1e-2)
+    with (
+        known_streams(noise=Silent()),
+        private_training(
+            start, documents, plan, settings, charge=lambda step: None, device=CPU
+        ) as training,
+    ):
+        handle = start.model.inner.register_forward_hook(read)
+        for _ in range(STEPS):
+            training.step()
+        handle.remove()
+        state = training.optimizer.state.values()
+        return torch.cat([value["exp_avg"].flatten() for value in state]), calls
+
+
+def test_it_moves_as_inside_the_pointer_and_reads_once(
+    start: Start, receipts: list[LabelledDocument], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, once = moved(start, receipts)
+    with monkeypatch.context() as patch:
+        patch.setattr(frozen_encoder, "MOST_KEPT", 0)
+        unkept, often = moved(start, receipts)
+    assert torch.equal(alone, unkept)
+    assert often == STEPS * once > 0
+
+    def whole(start: Start, *_: Any, device: torch.device) -> tuple[torch.nn.Module, Any]:
+        return start.model, partial(losses_of, start, device=device)
+
+    monkeypatch.setattr(private, "_trained_part", whole)
+    inside, _ = moved(start, receipts)
+    assert float(inside.norm()) > 0.1 * CLIP
+    assert float((alone - inside).norm()) < 3e-2 * float(inside.norm())  # bfloat16
