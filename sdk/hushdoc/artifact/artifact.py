@@ -49,8 +49,9 @@ class Artifact:
     """A folder whose every file was checked, with what was checked: bytes, or open files.
 
     `manifest` is `hushdoc.json` as parsed; its task and entry are those of the certificate. Without
-    a demand for signatures there are no `signers`. With `low_memory` it holds its files open until
-    it is closed; it is its own context manager.
+    a demand for signatures there are no `signers`. `attested` are the lines that were signed, for
+    `recheck`. With `low_memory` it holds its files open until it is closed; it is its own context
+    manager.
     """
 
     path: Path
@@ -59,6 +60,7 @@ class Artifact:
     subjects: tuple[Subject, ...]
     signers: tuple[TrustedKey, ...]
     report: PolicyReport
+    attested: tuple[bytes, ...] = field(repr=False)
     _files: Mapping[str, bytes | SignedFile] = field(repr=False)
 
     def read(self, name: str) -> bytes:
@@ -197,6 +199,7 @@ def open_artifact(
             subjects=signed.subjects,
             signers=signed.signers,
             report=report,
+            attested=signed.lines,
             _files=files,
         )
 
@@ -245,6 +248,21 @@ def examine(path: str | Path, policy: Policy, *, now: datetime | None = None) ->
             files=signed.subjects,
             files_checked=report.passed,
         )
+
+
+def recheck(
+    attested: tuple[bytes, ...], policy: Policy, *, now: datetime | None = None
+) -> PolicyReport:
+    """Returns what the policy finds now of an artifact that was opened before, by its lines.
+
+    Signature, identity, time, revocation and privacy are checked again, its files are not: what was
+    loaded from them is what was checked. Raises as `verify` does.
+    """
+    with _fail_closed():
+        signed = attestation.checked(lambda: attested, policy, now=now)
+        report = policies.check(policy, signed.certificate, audits=signed.audits)
+        report.require_passed()
+        return report
 
 
 def read_unverified(path: str | Path) -> Unverified:

@@ -9,7 +9,7 @@ nothing, so it is counted and not read.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -45,12 +45,20 @@ class Attestation:
     digest: str
     subjects: tuple[Subject, ...]
     signers: tuple[TrustedKey, ...]
+    lines: tuple[bytes, ...]
     audits: tuple[AuditReport, ...] = ()
     untrusted_audits: int = 0
 
 
 def read(directory: DirectoryHandle, policy: Policy, *, now: datetime | None = None) -> Attestation:
     """Returns a certificate whose signature, identity and time hold; no privacy is checked here."""
+    return checked(lambda: read_lines(directory), policy, now=now)
+
+
+def checked(
+    lines: Callable[[], tuple[bytes, ...]], policy: Policy, *, now: datetime | None = None
+) -> Attestation:
+    """Returns as `read` does the certificate in lines, which are read once there is a policy."""
     if not isinstance(policy, Policy):
         raise CertificateError(
             f"The policy is {type(policy).__name__}, expected a hushdoc.Policy. Say what the "
@@ -58,7 +66,7 @@ def read(directory: DirectoryHandle, policy: Policy, *, now: datetime | None = N
             code="NO_POLICY",
         )
     now = now or datetime.now(UTC)
-    line, *further = read_lines(directory)
+    line, *further = found = lines()
     if policy.require_signature:
         verified = dsse.verify(line, policy.trust, threshold=policy.threshold)
         payload, signers = verified.payload, verified.keys
@@ -79,6 +87,7 @@ def read(directory: DirectoryHandle, policy: Policy, *, now: datetime | None = N
         signers=signers,
         audits=trusted,
         untrusted_audits=len(further) - len(trusted),
+        lines=found,
     )
 
 

@@ -26,6 +26,7 @@ from hushdoc.commands import (
     notices,
     redaction,
     sample,
+    serving,
     signing,
     trust,
 )
@@ -37,7 +38,7 @@ SECTIONS = {
     "try": ("sample",),
     "train": ("data", "train", "federated", "ledger", "audit", "export"),
     "check and sign": ("keygen", "sign", "trust", "inspect", "verify", "certificate"),
-    "use": ("extract", "ask", "classify", "embed", "redact", "evaluate"),
+    "use": ("extract", "ask", "classify", "embed", "redact", "evaluate", "serve"),
     "this machine": ("doctor", "bench", "completion"),
 }
 """The journey of a model, by which --help orders the subcommands."""
@@ -73,6 +74,7 @@ def build_parser() -> CommandParser:
         embedding,
         redaction,
         evaluation,
+        serving,
         doctor,
         benchmarking,
     ):

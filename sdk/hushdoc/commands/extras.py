@@ -21,6 +21,7 @@ EXTRAS = {
     "pandas": ("pandas",),
     "parquet": ("pyarrow",),
     "federated": ("flwr",),
+    "server": ("fastapi", "uvicorn", "prometheus_client", "python_multipart"),
     "export": ("onnx", "onnxscript"),
 }
 """The packages by which an extra is known, besides those of extras that it includes. `gpu` is seen

@@ -71,6 +71,33 @@ def open_document(
         MissingExtraError: A package that this format needs is not installed.
         HushdocError: No reader process can be started (READER_NOT_STARTED).
     """
+    document, notes = noted_document(
+        source,
+        format=format,
+        ocr=ocr,
+        id=id,
+        password=password,
+        limits=limits,
+        cache=cache,
+        reader=reader,
+    )
+    for note in notes:
+        warnings.warn(note, ReadingWarning, stacklevel=2)
+    return document
+
+
+def noted_document(
+    source: str | os.PathLike[str] | bytes,
+    *,
+    format: str = "auto",
+    ocr: str | OCREngine = "auto",
+    id: str | None = None,
+    password: str | None = None,
+    limits: ReadingLimits | None = None,
+    cache: OCRCache | None = None,
+    reader: str = "here",
+) -> tuple[Document, tuple[str, ...]]:
+    """Returns what `open_document` does, and what it would warn of."""
     limits = limits_from(limits)
     place = reader_process.required(reader, limits)
     for value, what in ((id, "The document's id"), (password, "The password")):
@@ -84,12 +111,9 @@ def open_document(
         raise EmptyDocumentError(
             f"The file '{file.name}' is empty: it has 0 bytes. Check its origin."
         )
-    document, notes = (isolated.read if place == "process" else read)(
+    return (isolated.read if place == "process" else read)(
         file, format=format, id=id, password=password, limits=limits, reader=engine
     )
-    for note in notes:
-        warnings.warn(note, ReadingWarning, stacklevel=2)
-    return document
 
 
 def read(

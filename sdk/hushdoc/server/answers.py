@@ -1,0 +1,145 @@
+"""Answers: what each request does with a document, and how its options are read."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hushdoc.document.document import Document
+from hushdoc.errors import EmptyDocumentError, InputError
+from hushdoc.reading.opening import noted_document
+from hushdoc.server.limits import Limits
+from hushdoc.server.problems import RequestRefusedError
+from hushdoc.server.uploads import Upload
+from hushdoc.viewing.redaction import redact
+
+Options = Mapping[str, Sequence[str]]
+ZIP = "application/zip"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verb:
+    """One kind of request: its options with what they mean, and what it answers."""
+
+    summary: str
+    options: Mapping[str, str]
+    answer: Callable[[Any, Document, Options], dict[str, Any] | bytes]
+
+
+def opened(upload: Upload, limits: Limits, ocr: str) -> tuple[Document, tuple[str, ...]]:
+    """Returns the document of an upload, read in a process of its own, and what to warn of."""
+    return noted_document(
+        upload.content, id=upload.name, ocr=ocr, limits=limits.reading, reader="process"
+    )
+
+
+def answered(
+    verb: Verb, model: Any, upload: Upload, options: Options, *, limits: Limits, ocr: str
+) -> dict[str, Any] | bytes:
+    """Returns what a model answers about one upload."""
+    if not upload.content:
+        raise EmptyDocumentError("The file is empty: it has 0 bytes. Check its origin.")
+    document, notes = opened(upload, limits, ocr)
+    found = verb.answer(model, document, options)
+    if isinstance(found, dict) and notes:
+        found["warnings"] = [*found.get("warnings", ()), *notes]
+    return found
+
+
+def _extract(model: Any, document: Document, options: Options) -> dict[str, Any]:
+    found: dict[str, Any] = model.extract(document).to_dict()
+    return found
+
+
+def _ask(model: Any, document: Document, options: Options) -> dict[str, Any]:
+    questions = list(options.get("question", ()))
+    if not questions:
+        raise InputError("No question was asked. Give one or several as 'question'.")
+    found = model.ask_all(document, questions, top_k=_integer(options, "top_k", 1))
+    return {"document_id": document.id, "answers": [item.to_dict() for item in found]}
+
+
+def _classify(model: Any, document: Document, options: Options) -> dict[str, Any]:
+    found: dict[str, Any] = model.classify(document, top_k=_integer(options, "top_k", 1)).to_dict()
+    return found
+
+
+def _embed(model: Any, document: Document, options: Options) -> dict[str, Any]:
+    level = _one(options, "level", "page")
+    if level not in ("page", "document"):
+        raise InputError("The level is neither 'page' nor 'document'. Give one of them.")
+    found: dict[str, Any] = model.embed(document, level=level).to_dict()
+    return found
+
+
+def _redact(model: Any, document: Document, options: Options) -> bytes:
+    labels = list(options.get("label", ())) or None
+    unknown = sorted(set(labels or ()) - set(model.labels.fields))
+    if unknown:
+        raise InputError(
+            f"The model knows no field {unknown[0]!r}; it knows {', '.join(model.labels.fields)}."
+        )
+    found = model.extract(document)
+    # What the model is unsure of is removed too: too much is better than too little.
+    fields = (*found.fields, *found.below_threshold)
+    # What is written holds nothing that is not in the answer, and nobody else may read it.
+    with tempfile.TemporaryDirectory(prefix="hushdoc-") as folder:
+        out = Path(folder, "redacted")
+        redact(replace(document, id="document"), fields, labels=labels, out=out)
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(out.iterdir()):
+                archive.write(path, path.name)
+    return stream.getvalue()
+
+
+def _one(options: Options, name: str, default: str) -> str:
+    given = options.get(name, (default,))
+    if len(given) != 1:
+        raise RequestRefusedError(f"{name} is given {len(given)} times; expected one.")
+    return given[0]
+
+
+def _integer(options: Options, name: str, default: int) -> int:
+    text = _one(options, name, str(default))
+    if not (text.isascii() and text.isdecimal() and int(text[:9]) >= 1 and len(text) < 9):
+        raise InputError(f"{name} is no integer from 1 on. Give such as {name}=3.")
+    return int(text)
+
+
+_MODEL = {"model": "name of the model, where several answer such requests"}
+
+VERBS = {
+    "extract": Verb(summary="Fields of a document", options=_MODEL, answer=_extract),
+    "ask": Verb(
+        summary="Answers to questions about a document",
+        options=_MODEL
+        | {
+            "question": "a question; may be given again",
+            "top_k": "candidates of each answer, best first (default: 1)",
+        },
+        answer=_ask,
+    ),
+    "classify": Verb(
+        summary="Classes of a document",
+        options=_MODEL | {"top_k": "classes, best first (default: 1)"},
+        answer=_classify,
+    ),
+    "embed": Verb(
+        summary="Vectors of a document",
+        options=_MODEL | {"level": "page or document (default: page)"},
+        answer=_embed,
+    ),
+    "redact": Verb(
+        summary="A document without the fields that a model finds, as a zip archive. A model "
+        "misses fields: inspect the result before you pass it on",
+        options=_MODEL | {"label": "field to remove; may be given again (default: all)"},
+        answer=_redact,
+    ),
+}
+"""The requests by their names, which are those of `served.CLASSES_OF`."""

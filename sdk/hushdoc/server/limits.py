@@ -1,0 +1,56 @@
+"""Limits: how much one request, and all of them together, may take of a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+from hushdoc.document.limits import ReadingLimits
+from hushdoc.system.cores import usable_cores
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What a server takes; anything beyond is refused with a code, never cut.
+
+    Attributes:
+        max_body_bytes: Bytes of one request's body.
+        max_held_bytes: Bytes of all bodies in memory together; beyond, clients are asked to wait.
+        max_files: Files of one request.
+        max_connections: Open connections.
+        upload_seconds: How long a client may take to send a request.
+        answer_seconds: How long a request may wait for its turn, and how long answering may take.
+        concurrency: Documents that are read and answered at the same time.
+        queue: Requests that wait for their turn; beyond, clients are asked to come again.
+        reading: How much of a file is read, and for how long.
+
+    Example:
+        >>> Limits(queue=8).queue
+        8
+    """
+
+    max_body_bytes: int = 32 * 2**20
+    max_held_bytes: int = 512 * 2**20
+    max_files: int = 20
+    max_connections: int = 1000
+    upload_seconds: float = 30.0
+    answer_seconds: float = 120.0
+    concurrency: int = field(default_factory=usable_cores)
+    queue: int = 64
+    reading: ReadingLimits = field(default_factory=lambda: ReadingLimits(max_pages=100))
+
+    def __post_init__(self) -> None:
+        """Refuses limits that let nothing through."""
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, ReadingLimits):
+                continue
+            whole = not item.name.endswith("_seconds")
+            least = 0 if item.name == "queue" else 1
+            if not (type(value) is int or (not whole and type(value) is float)) or value < least:
+                kind = "an integer" if whole else "a number"
+                raise ValueError(f"{item.name} is {value!r}; expected {kind} >= {least}.")
+        if self.max_body_bytes > self.max_held_bytes:
+            raise ValueError(
+                f"max_body_bytes is {self.max_body_bytes}; no request is larger than all of them "
+                f"together may be, which is max_held_bytes {self.max_held_bytes}."
+            )

@@ -1,0 +1,168 @@
+"""Uploads: what a request's body holds, within limits, and never on a disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect, Request
+
+from hushdoc.arguments import printable, short_repr
+from hushdoc.errors import LimitExceededError
+from hushdoc.server.limits import Limits
+from hushdoc.server.problems import RequestRefusedError
+from hushdoc.server.work import ClientGoneError
+
+MULTIPART = "multipart/form-data"
+RAW = (
+    "application/pdf",
+    "application/json",
+    "application/xml",
+    "application/octet-stream",
+    "text/plain",
+    "text/html",
+    "text/xml",
+    "image/png",
+    "image/jpeg",
+    "image/tiff",
+    "image/webp",
+    "image/bmp",
+    "image/gif",
+)
+"""Content types of one document. What it is, its content says, as everywhere in hushdoc."""
+
+MAX_FIELDS = 200
+MAX_FIELD_BYTES = 100_000
+NAMELESS = "document"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Upload:
+    """One file of a request, by the name that the client gave it."""
+
+    name: str
+    content: bytes
+
+
+class _InMemory(MultiPartParser):
+    """Keeps files in memory; Starlette's own writes those above a megabyte to a disk."""
+
+    spool_max_size = 2**62
+
+
+async def received(
+    request: Request, limits: Limits, count: Callable[[int], None]
+) -> tuple[list[Upload], dict[str, list[str]]]:
+    """Returns the files of a request and its form's fields, within size and time.
+
+    Raises:
+        RequestRefusedError: Its content type, its form or its time.
+        LimitExceededError: It is larger than the limits allow (REQUEST_TOO_LARGE).
+        ClientGoneError: The client hung up.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != MULTIPART and kind not in RAW:
+        raise RequestRefusedError(
+            f"The content type is {short_repr(kind)}; expected {MULTIPART} with one or several "
+            f"files, or one document as {', '.join(RAW)}.",
+            code="UNSUPPORTED_MEDIA_TYPE",
+            status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        )
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > limits.max_body_bytes:
+        raise _too_large(limits)
+    try:
+        async with asyncio.timeout(limits.upload_seconds):
+            if kind == MULTIPART:
+                return await _form(request, limits, count)
+            content = b"".join([chunk async for chunk in _bounded(request, limits, count)])
+            return [Upload(name=NAMELESS, content=content)], {}
+    except TimeoutError as error:
+        raise RequestRefusedError(
+            f"The request was not there after {limits.upload_seconds:g} seconds. Send it faster, "
+            "or in parts.",
+            code="UPLOAD_TIMEOUT",
+            status=HTTPStatus.REQUEST_TIMEOUT,
+            headers={"Connection": "close"},
+        ) from error
+    except ClientDisconnect as error:
+        raise ClientGoneError from error
+
+
+async def _bounded(
+    request: Request, limits: Limits, count: Callable[[int], None]
+) -> AsyncGenerator[bytes, None]:
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limits.max_body_bytes:
+            raise _too_large(limits)
+        count(len(chunk))
+        yield chunk
+
+
+async def _form(
+    request: Request, limits: Limits, count: Callable[[int], None]
+) -> tuple[list[Upload], dict[str, list[str]]]:
+    parser = _InMemory(
+        request.headers,
+        _bounded(request, limits, count),
+        max_files=limits.max_files,
+        max_fields=MAX_FIELDS,
+        max_part_size=MAX_FIELD_BYTES,
+    )
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise RequestRefusedError(
+            f"The form can't be read: {printable(error.message, 200)} Send {MULTIPART} with up to "
+            f"{limits.max_files} files.",
+            code="BAD_FORM",
+        ) from error
+    uploads: list[Upload] = []
+    fields: dict[str, list[str]] = {}
+    for name, value in form.multi_items():
+        if isinstance(value, UploadFile):
+            own = printable(value.filename or NAMELESS, 200)
+            uploads.append(Upload(name=own, content=await value.read()))
+            await value.close()
+        else:
+            fields.setdefault(name, []).append(value)
+    if not uploads:
+        raise RequestRefusedError(
+            "The form holds no file. Give at least one part a file name.", code="BAD_FORM"
+        )
+    return uploads, fields
+
+
+def options(
+    request: Request, fields: Mapping[str, Sequence[str]], allowed: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Returns what query and form say, of these names alone."""
+    query = request.query_params
+    found = {name: query.getlist(name) for name in query} | {n: list(v) for n, v in fields.items()}
+    unknown = sorted(found.keys() - allowed.keys())
+    if unknown:
+        raise RequestRefusedError(
+            f"The request names {', '.join(map(short_repr, unknown))}; expected "
+            f"{', '.join(allowed) or 'no option'}.",
+            code="UNKNOWN_OPTION",
+        )
+    both = sorted(query.keys() & fields.keys())
+    if both:
+        raise RequestRefusedError(
+            f"{short_repr(both[0])} stands in the query and in the form. Give it in one of them.",
+            code="UNKNOWN_OPTION",
+        )
+    return found
+
+
+def _too_large(limits: Limits) -> LimitExceededError:
+    return LimitExceededError(
+        f"The request is larger than {limits.max_body_bytes} bytes. Send fewer pages at once.",
+        code="REQUEST_TOO_LARGE",
+    )
