@@ -89,10 +89,7 @@ class Draft:
         said = check_word(text, where=where, max_characters=self.limits.max_word_characters)
         self._total += 1
         if self._total > self.limits.max_words:
-            raise LimitExceededError(
-                f"'{self.id}' has more than {self.limits.max_words} words. Split it, or raise "
-                "ReadingLimits.max_words."
-            )
+            raise too_many_words(self.id, self.limits)
         self._words.append(Word(text=said, box=self._box(corners, where), segment=segment))
 
     def add(self, words: Iterable[Word]) -> None:
@@ -258,6 +255,14 @@ def too_many_pages(id: str, found: int | None, limits: ReadingLimits) -> LimitEx
     return LimitExceededError(
         f"'{id}' has {has} pages; at most {limits.max_pages} are read. Split it, or raise "
         "ReadingLimits.max_pages."
+    )
+
+
+def too_many_words(id: str, limits: ReadingLimits) -> LimitExceededError:
+    """Returns the error for a document with more words than are read."""
+    return LimitExceededError(
+        f"'{id}' has more than {limits.max_words} words. Split it, or raise "
+        "ReadingLimits.max_words."
     )
 
 

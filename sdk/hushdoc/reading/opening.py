@@ -22,7 +22,7 @@ from hushdoc.errors import (
 )
 from hushdoc.reading import files, formats, images, isolated, pdf, reader_process
 from hushdoc.reading import text as texts
-from hushdoc.reading.drafting import Draft, limits_from
+from hushdoc.reading.drafting import Draft, limits_from, too_many_pages, too_many_words
 from hushdoc.reading.files import File
 from hushdoc.reading.ocr import OCRCache, OCREngine, Reader
 
@@ -247,6 +247,10 @@ def _from_own(data: Any, path: Path | None, limits: ReadingLimits) -> Document:
             f"It holds {type(data).__name__}, expected an object written from Document.to_dict()."
         )
     document = Document.from_dict(data, folder=None if path is None else path.parent)
+    if len(document.pages) > limits.max_pages:
+        raise too_many_pages(document.id, len(document.pages), limits)
+    if sum(len(page.words) for page in document.pages) > limits.max_words:
+        raise too_many_words(document.id, limits)
     pages = tuple(
         page if page.image is None else replace(page, limits=limits) for page in document.pages
     )

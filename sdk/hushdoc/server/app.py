@@ -147,7 +147,8 @@ class _Route:
         work: Work = request.app.state.work
         verb = VERBS[self.name]
         with work.holding() as count:
-            self._model(request.query_params.getlist("model"))  # before a body is taken
+            if named := request.query_params.getlist("model"):
+                self._model(named)  # before a body is taken
             uploads, fields = await received(request, self.limits, count)
             given = options(request, fields, verb.options)
             model = self._model(given.pop("model", []))
@@ -256,7 +257,7 @@ class Gate:
             except ClientGoneError:
                 line["code"] = "CLIENT_GONE"
             except Exception as error:
-                line |= {"code": "INTERNAL_ERROR", "error": _where(error)}
+                line |= {"code": "SERVER_FAILED", "error": _where(error)}
                 await _problem(_internal(line["id"]))(scope, receive, sent)
         finally:
             path = scope["path"] if scope["path"] in self._paths else "other"
@@ -290,14 +291,16 @@ class Gate:
 
 
 def _problem(error: HushdocError) -> Response:
-    headers = error.headers if isinstance(error, RequestRefusedError) else None
+    """Returns a problem, after which the connection ends: its body may be without an end."""
+    headers = error.headers if isinstance(error, RequestRefusedError) else {}
+    headers = {**headers, "Connection": "close"}
     return JSONResponse(problem_of(error), status_of(error), headers, media_type=MEDIA_TYPE)
 
 
 def _internal(number: str) -> HushdocError:
     return HushdocError(
         f"Answering failed in an unforeseen way. Report this with the request's id {number}.",
-        code="INTERNAL_ERROR",
+        code="SERVER_FAILED",
     )
 
 

@@ -34,12 +34,13 @@ class Address:
 
 
 def listening(address: Address) -> socket.socket:
-    """Returns a socket that is bound already; InputError (ADDRESS_IN_USE) where that fails."""
+    """Returns a socket that takes connections already; InputError (ADDRESS_IN_USE) otherwise."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((address.host, address.port))
+        found.listen(2048)
     except OSError as error:
         found.close()
         raise InputError(

@@ -87,7 +87,6 @@ async def received(
             "or in parts.",
             code="UPLOAD_TIMEOUT",
             status=HTTPStatus.REQUEST_TIMEOUT,
-            headers={"Connection": "close"},
         ) from error
     except ClientDisconnect as error:
         raise ClientGoneError from error

@@ -58,6 +58,7 @@ NEEDED = {
     "sign artifact --key key": "keys",
     "trust revoke --list list --key key --next-update-days 7": "keys",
     "verify artifact --policy policy.toml --recompute offline": "offline",
+    "serve artifact --policy policy.toml": "server",
 }
 """Command lines, and the extra that each of them needs."""
 

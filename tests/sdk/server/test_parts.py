@@ -1,0 +1,239 @@
+"""The server's parts by themselves: the queue, tokens, limits, and the command that starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra [server] is not installed")
+
+from hushdoc_command_runs import refusal, run
+
+from hushdoc.commands import sample
+from hushdoc.commands.command_line import main
+from hushdoc.errors import HushdocError, InputError
+from hushdoc.server import running, tokens
+from hushdoc.server.limits import Limits
+from hushdoc.server.problems import RequestRefusedError, problem_of
+from hushdoc.server.tokens import Tokens
+from hushdoc.server.work import ClientGoneError, Work
+
+MODEL = Path(sample.__file__).parents[1] / "sample" / "model"
+
+
+async def stays() -> bool:
+    return False
+
+
+async def left() -> bool:
+    return True
+
+
+def working(limits: Limits, use: Callable[[Work], Awaitable[None]]) -> None:
+    async def main() -> None:
+        work = Work(limits)
+        try:
+            await use(work)
+        finally:
+            work.close()
+
+    asyncio.run(main())
+
+
+def test_what_the_queue_can_t_hold_is_told_when_to_come_again() -> None:
+    async def use(work: Work) -> None:
+        begun, go = threading.Event(), threading.Event()
+
+        def call() -> str:
+            begun.set()
+            go.wait(30)
+            return "done"
+
+        first = asyncio.create_task(work.run(call, is_gone=stays))
+        await asyncio.to_thread(begun.wait, 30)
+        second = asyncio.create_task(work.run(call, is_gone=stays))
+        await asyncio.sleep(0)
+        assert (work.running, work.waiting) == (1, 1)
+        with pytest.raises(RequestRefusedError, match="Come again in") as refused:
+            await work.run(call, is_gone=stays)
+        assert (refused.value.status, refused.value.code) == (429, "BUSY")
+        assert int(refused.value.headers["Retry-After"]) >= 1
+        third = asyncio.create_task(work.run(call, is_gone=stays, patient=True))
+        go.set()
+        assert [await first, await second, await third] == ["done"] * 3
+        assert (work.running, work.waiting) == (0, 0)
+
+    working(Limits(concurrency=1, queue=1), use)
+
+
+def test_an_answer_that_takes_too_long_keeps_its_thread_until_it_ends() -> None:
+    async def use(work: Work) -> None:
+        go = threading.Event()
+        with pytest.raises(RequestRefusedError) as refused:
+            await work.run(lambda: go.wait(30), is_gone=stays)
+        assert (refused.value.status, refused.value.code) == (504, "ANSWER_TIMEOUT")
+        assert work.running == 1
+        with pytest.raises(RequestRefusedError, match="no time"):
+            await work.run(lambda: True, is_gone=stays)
+        go.set()
+        while work.running:
+            await asyncio.sleep(0.001)
+        assert await work.run(lambda: True, is_gone=stays)
+
+    working(Limits(concurrency=1, queue=1, answer_seconds=1), use)
+
+
+def test_nothing_is_read_for_a_client_that_left_and_failures_free_their_place() -> None:
+    async def use(work: Work) -> None:
+        with pytest.raises(ClientGoneError):
+            await work.run(lambda: pytest.fail("it was begun"), is_gone=left)
+        with pytest.raises(ZeroDivisionError):
+            await work.run(lambda: 1 // 0, is_gone=stays)
+        assert await work.run(lambda: 7, is_gone=stays) == 7
+
+    working(Limits(concurrency=1, queue=0), use)
+
+
+def test_all_bodies_together_have_a_limit() -> None:
+    async def use(work: Work) -> None:
+        with work.holding() as one, work.holding() as other:
+            one(60)
+            with pytest.raises(RequestRefusedError, match="memory") as refused:
+                other(41)
+            assert refused.value.status == 429
+            other(40)
+            assert work.held_bytes == 100
+        assert work.held_bytes == 0
+
+    working(Limits(max_body_bytes=100, max_held_bytes=100), use)
+
+
+@pytest.mark.parametrize(
+    "change", [{"queue": -1}, {"max_files": 0}, {"upload_seconds": 0.5}, {"max_held_bytes": 1}]
+)
+def test_limits_that_let_nothing_through_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="expected|no request"):
+        Limits(**change)
+
+
+def test_every_error_is_a_problem_with_its_code() -> None:
+    problem = problem_of(InputError("A box\nis swapped.", code="BAD_BOX"))
+    assert (problem["status"], problem["code"]) == (422, "BAD_BOX")
+    assert "\n" not in problem["detail"]
+    assert problem_of(HushdocError("Odd.", code="SERVER_FAILED"))["status"] == 500
+
+
+def test_tokens_are_kept_as_digests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "tokens"
+    assert run("serve", "--tokens", path, "--add-token", "office") == 0
+    first = capsys.readouterr().out.strip()
+    second = tokens.add(path, "scanner")
+    assert os.stat(path).st_mode & 0o077 == 0
+    kept = path.read_text()
+    assert first not in kept
+    assert second not in kept
+    path.write_text(f"# who may ask\n\n{kept}")
+    found = Tokens.from_file(path)
+    assert [found.name_of(item) for item in (first, second, "", "x\udcff")] == [
+        "office",
+        "scanner",
+        None,
+        None,
+    ]
+
+
+@pytest.mark.parametrize("content", ["", "# none\n", "sha256:12 office\n", "a-token-itself\n"])
+def test_a_file_of_tokens_is_sound_or_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(content)
+    with pytest.raises(InputError) as refused:
+        Tokens.from_file(path)
+    assert refused.value.code == "BAD_TOKENS"
+    assert "a-token" not in str(refused.value)
+    with pytest.raises(InputError, match="no name of a client"):
+        tokens.add(path, "two words")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name at least one ARTIFACT"),
+        ([MODEL, "--host", "0.0.0.0"], "other machines need --tokens"),
+        ([MODEL, "--host", "0.0.0.0", "--no-tokens"], "other machines need --tls-cert"),
+        ([MODEL, "--tls-cert", "c.pem"], "go together"),
+        ([MODEL, "--add-token", "a"], "goes with --tokens"),
+        ([MODEL, "--recheck", "0"], "--recheck takes"),
+        ([MODEL, "--queue", "-1"], "queue is -1"),
+    ],
+)
+def test_wrong_usage_ends_before_anything_is_loaded(
+    arguments: list[Any], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", *map(str, arguments)])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_refused_artifact_and_a_taken_port_never_start(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="runs the sample's graph")
+    limits = ("--max-epsilon", 0.1, "--max-delta", 1e-5, "--unit", "document")
+    trust = MODEL.parent / "trust.json"
+    assert refusal("serve", MODEL, "--trust", trust, *limits) == "EPSILON_TOO_LARGE"
+    both = ("serve", MODEL, MODEL, "--policy", MODEL.parent / "policy.toml")
+    assert refusal(*both) == "BAD_INPUT"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        with pytest.raises(InputError) as refused:
+            running.listening(running.Address(host="127.0.0.1", port=taken.getsockname()[1]))
+        assert refused.value.code == "ADDRESS_IN_USE"
+
+
+def test_a_server_that_is_told_to_stop_finishes_what_it_took(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="runs the sample's graph")
+    command = [sys.executable, "-m", "hushdoc", "serve", f"invoices={MODEL}", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--ocr", "none", "--workers", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        address = process.stdout.readline().split()[-1]
+        replies: list[int] = []
+
+        def ask() -> None:
+            request = urllib.request.Request(
+                f"{address}/v1/extract",
+                (MODEL.parent / "invoice.pdf").read_bytes(),
+                {"Content-Type": "application/pdf"},
+            )
+            with urllib.request.urlopen(request, timeout=120) as reply:
+                replies.append(reply.status)
+
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        # They were taken once one of them runs and the others wait.
+        seen = ""
+        while "hushdoc_running 1.0" not in seen or "hushdoc_waiting 2.0" not in seen:
+            seen = urllib.request.urlopen(f"{address}/metrics", timeout=60).read().decode()
+            if len(replies) == 3:
+                break
+        process.send_signal(signal.SIGTERM)
+        for thread in threads:
+            thread.join(120)
+        assert replies == [200, 200, 200]
+        assert process.wait(60) in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+        assert "Traceback" not in process.stderr.read()

@@ -1,0 +1,372 @@
+"""The server answers as the library does, refuses with codes, and tells nobody what it read."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import shutil
+import socket
+import time
+import zipfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra [server] is not installed")
+pytest.importorskip("torch", reason="tiny artifacts are exported with torch")
+
+import hushdoc_builders
+import hushdoc_tiny
+from hushdoc_servers import Running, serving
+
+import hushdoc
+from hushdoc.commands import sample
+from hushdoc.document.limits import ReadingLimits
+from hushdoc.errors import HushdocError, PolicyViolationError
+from hushdoc.policy.policy import Policy
+from hushdoc.runtime.session import Runtime
+from hushdoc.server import answers
+from hushdoc.server.limits import Limits
+from hushdoc.server.served import Served, ServedModels
+from hushdoc.server.tokens import Tokens
+from hushdoc.signing import revocation
+from hushdoc.signing.trust_store import TrustStore
+
+PDF = Path(sample.__file__).parents[1] / "sample" / "invoice.pdf"
+WORDS = {
+    "id": "secret-order-4711",
+    "pages": [
+        {
+            "width": 100,
+            "height": 100,
+            "words": [
+                {"text": "total", "box": [1, 1, 30, 9]},
+                {"text": "42.17", "box": [40, 1, 70, 9]},
+            ],
+        }
+    ],
+}
+TEXT = b"The board may distribute the assets. Nothing else is said about dividends."
+SMALL = Limits(
+    max_body_bytes=60_000,
+    max_files=3,
+    upload_seconds=1.0,
+    reading=ReadingLimits(max_words=50, max_seconds=30),
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    """A server of a model of each task."""
+    artifacts = {
+        "fields": hushdoc_tiny.sealed(),
+        "clauses": hushdoc_tiny.sealed_table("kie"),
+        "classes": hushdoc_tiny.sealed_table("classification"),
+        "vectors": hushdoc_tiny.sealed_embedding(),
+        "answers": hushdoc_tiny.sealed_pointer(),
+    }
+    with serving(artifacts, hushdoc_tiny.policy()) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[Running]:
+    """A server with small limits, and tokens."""
+    artifacts = {"clauses": hushdoc_tiny.sealed_table("kie")}
+    tokens = Tokens({hashlib.sha256(b"token-1").hexdigest(): "office"})
+    with serving(artifacts, hushdoc_tiny.policy(), limits=SMALL, tokens=tokens) as found:
+        found.headers["Authorization"] = "Bearer token-1"
+        yield found
+
+
+def same(data: dict[str, Any], answer: Any) -> bool:
+    """Whether an answer over HTTP is the library's, times apart."""
+    expected = json.loads(answer.to_json())
+    return {**data, "timings": None} == {**expected, "timings": None}
+
+
+def test_every_request_is_answered_as_the_library_does(server: Running) -> None:
+    policy = hushdoc_tiny.policy()
+    document = hushdoc.open_document(json.dumps(WORDS).encode(), id=str(WORDS["id"]))
+    body = json.dumps(WORDS)
+
+    def asked(path: str) -> Any:
+        reply = server.ask(path, body, "application/json")
+        assert reply.status == 200, reply.body
+        return reply.json
+
+    fields = hushdoc.KIEModel.load(hushdoc_tiny.sealed(), policy=policy)
+    assert same(asked("/v1/extract?model=fields"), fields.extract(document))
+    classes = hushdoc.ClassificationModel.load(
+        hushdoc_tiny.sealed_table("classification"), policy=policy
+    )
+    assert same(asked("/v1/classify?top_k=2"), classes.classify(document, top_k=2))
+    vectors = hushdoc.EmbeddingModel.load(hushdoc_tiny.sealed_embedding(), policy=policy)
+    assert same(asked("/v1/embed?level=document"), vectors.embed(document, level="document"))
+    pointer = hushdoc.DocVQAModel.load(hushdoc_tiny.sealed_pointer(), policy=policy)
+    questions = ["total", "date"]
+    reply = asked("/v1/ask?question=total&question=date&top_k=2")
+    for data, answer in zip(
+        reply["answers"], pointer.ask_all(document, questions, top_k=2), strict=True
+    ):
+        assert same(data, answer)
+
+
+def test_files_are_read_in_processes_and_answered_in_their_order(server: Running) -> None:
+    reply = server.form(
+        "/v1/extract", ("contract.txt", TEXT), ("torn.pdf", b"%PDF-1.4"), model="clauses"
+    )
+    first, second = reply.json["results"]
+    table = hushdoc.HashedCRFModel.load(
+        hushdoc_tiny.sealed_table("kie"), policy=hushdoc_tiny.policy()
+    )
+    assert same(first, table.extract(hushdoc.open_document(TEXT, id="contract.txt")))
+    assert (second["document_id"], second["error"]["code"]) == ("torn.pdf", "UNSUPPORTED_FORMAT")
+
+
+def test_redaction_leaves_what_the_library_leaves(server: Running, tmp_path: Path) -> None:
+    # A tiny model of random weights finds something to remove in any words.
+    reply = server.form("/v1/redact", ("words.json", json.dumps(WORDS).encode()), model="fields")
+    assert (reply.status, reply.headers["content-type"]) == (200, "application/zip")
+    document = hushdoc.open_document(json.dumps(WORDS).encode())
+    model = hushdoc.KIEModel.load(hushdoc_tiny.sealed(), policy=hushdoc_tiny.policy())
+    found = model.extract(document)
+    expected = hushdoc.redact(document, (*found.fields, *found.below_threshold))
+    assert sum(expected.counts.values()) > 0
+    with zipfile.ZipFile(io.BytesIO(reply.body)) as archive:
+        left = json.loads(archive.read("document.json"))
+    assert left["pages"] == expected.document.to_dict()["pages"]
+    wrong = server.form("/v1/redact", ("t", TEXT), model="fields", label="no-such")
+    assert (wrong.status, wrong.code) == (422, "BAD_INPUT")
+
+
+def test_certificates_and_health_are_told(server: Running) -> None:
+    found = server.ask("/v1/certificate").json["models"]
+    assert {item["name"] for item in found} == set(server.models.by_name)
+    only = server.ask("/v1/certificate?model=clauses").json["models"][0]
+    expected = server.models.by_name["clauses"].report
+    assert only["certificate"] == json.loads(json.dumps(expected.certificate.to_dict()))
+    assert only["accepted"]
+    assert "epsilon" in only["explanation"]
+    page = server.ask("/v1/certificate?model=clauses", Accept="text/html")
+    assert page.headers["content-type"].startswith("text/html")
+    assert b"tiny-table" in page.body
+    assert server.ask("/healthz").json == {"status": "ok"}
+    assert server.ask("/readyz").status == 200
+    assert server.ask("/nowhere").code == "NOT_FOUND"
+    assert server.ask("/v1/extract").status == 405
+
+
+def test_openapi_describes_every_request_with_an_example(server: Running) -> None:
+    described = server.ask("/openapi.json").json["paths"]
+    for name, verb in answers.VERBS.items():
+        post = described[f"/v1/{name}"]["post"]
+        assert {item["name"] for item in post["parameters"]} == set(verb.options)
+        kinds = post["responses"]["200"]["content"]
+        example = kinds.get("application/json", {}).get("example")
+        assert (example is None) == (name == "redact")
+        # The example that goes in is one that is answered.
+        words = post["requestBody"]["content"]["application/json"]["example"]
+        model = {"extract": "fields", "redact": "fields"}.get(name)
+        query = "&".join([f"model={model}"] * bool(model) + ["question=total"] * (name == "ask"))
+        reply = server.ask(f"/v1/{name}?{query}", json.dumps(words), "application/json")
+        assert reply.status == 200
+        if example is not None:
+            assert reply.json.keys() >= example.keys()
+
+
+def test_neither_log_nor_metrics_tell_of_documents(server: Running) -> None:
+    server.ask("/v1/ask?question=hidden-question", json.dumps(WORDS), "application/json")
+    server.form("/v1/extract", ("hidden-name.pdf", b"hidden-content\x00"), model="fields")
+    server.ask("/v1/hidden-path")
+    shown = server.log.getvalue() + server.ask("/metrics").body.decode()
+    for text in ("hidden", "4711", "42.17", "total,", "clauses,"):
+        assert text not in shown
+    assert 'hushdoc_requests_total{code="UNSUPPORTED_FORMAT",path="/v1/extract"' in shown
+    assert {"id", "code", "client", "path", "status", "seconds", "time"} <= set(server.lines()[-1])
+
+
+def test_an_unforeseen_failure_is_one_problem_without_its_message(
+    server: Running, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> dict[str, Any]:
+        raise RuntimeError("quotes hidden-content")
+
+    monkeypatch.setitem(
+        answers.VERBS, "extract", dataclasses.replace(answers.VERBS["extract"], answer=fails)
+    )
+    reply = server.ask("/v1/extract?model=clauses", TEXT, "text/plain")
+    assert (reply.status, reply.code) == (500, "SERVER_FAILED")
+    assert reply.headers["x-request-id"] in reply.json["detail"]
+    assert "RuntimeError at test_server.py:" in server.lines()[-1]["error"]
+    assert "hidden" not in reply.body.decode() + server.log.getvalue() + "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind", "status", "code"),
+    [
+        ("/v1/extract", b"", "text/plain", 422, "EMPTY_DOCUMENT"),
+        ("/v1/extract", b"x" * 60_001, "text/plain", 413, "REQUEST_TOO_LARGE"),
+        ("/v1/extract", TEXT, "application/x-www-form-urlencoded", 415, "UNSUPPORTED_MEDIA_TYPE"),
+        ("/v1/extract", b"PK\x03\x04" + b"\0" * 60, "application/pdf", 415, "UNSUPPORTED_FORMAT"),
+        ("/v1/extract", b"{", "application/json", 415, "UNSUPPORTED_FORMAT"),
+        ("/v1/extract?modell=clauses", TEXT, "text/plain", 400, "UNKNOWN_OPTION"),
+        ("/v1/extract?model=other", TEXT, "text/plain", 404, "NO_SUCH_MODEL"),
+        ("/v1/ask?question=total", TEXT, "text/plain", 404, "NO_SUCH_MODEL"),
+        ("/v1/extract", b"no form", "multipart/form-data", 400, "BAD_FORM"),
+    ],
+)
+def test_what_can_t_be_used_is_refused_with_a_code(
+    strict: Running, path: str, body: bytes, kind: str, status: int, code: str
+) -> None:
+    reply = strict.ask(path, body, kind)
+    assert (reply.status, reply.code) == (status, code)
+
+
+def test_more_words_files_or_bytes_than_allowed_are_refused(strict: Running) -> None:
+    word = {"text": "a", "box": [1, 1, 2, 2]}
+    page = {"width": 9, "height": 9, "words": [word] * 51}
+    many = json.dumps({"id": "d", "pages": [page]})
+    reply = strict.ask("/v1/extract", many, "application/json")
+    assert (reply.status, reply.code) == (413, "LIMIT_EXCEEDED")
+    files = [(f"{number}.txt", TEXT) for number in range(4)]
+    assert strict.form("/v1/extract", *files).code == "BAD_FORM"
+
+    def endless() -> Iterator[bytes]:
+        while True:
+            yield b"x" * 8192
+
+    with pytest.raises((ConnectionError, AssertionError)):  # whichever comes first
+        assert strict.ask("/v1/extract", endless(), "text/plain").status != 413
+    assert strict.lines()[-1]["code"] == "REQUEST_TOO_LARGE"
+
+
+def test_a_token_is_demanded_and_never_in_the_query(strict: Running) -> None:
+    assert strict.ask("/v1/extract", TEXT, "text/plain").status == 200
+    assert strict.lines()[-1]["client"] == "office"
+    for wrong in ("Bearer token-2", "Bearer", "", "Basic token-1"):
+        reply = strict.ask("/v1/certificate", Authorization=wrong)
+        assert (reply.status, reply.code) == (401, "UNAUTHORIZED")
+        assert reply.headers["www-authenticate"].startswith("Bearer")
+    assert strict.ask("/v1/certificate?access_token=token-1").code == "TOKEN_IN_QUERY"
+    assert strict.ask("/metrics", Authorization="").status == 401
+    assert strict.ask("/readyz", Authorization="").status == 200
+    assert "token-" not in strict.log.getvalue()
+
+
+def test_slow_clients_and_those_that_hang_up_cost_nothing(strict: Running) -> None:
+    head = (
+        "POST /v1/extract HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer token-1\r\n"
+        "Content-Type: text/plain\r\nContent-Length: 500\r\n\r\nThe board"
+    )
+    with socket.create_connection(("127.0.0.1", strict.port), timeout=30) as slow:
+        slow.sendall(head.encode())
+        assert b" 408 " in slow.recv(4096)
+    with socket.create_connection(("127.0.0.1", strict.port), timeout=30) as gone:
+        gone.sendall(head.encode())
+    until = time.monotonic() + 10
+    while strict.lines()[-1]["code"] != "CLIENT_GONE" and time.monotonic() < until:
+        time.sleep(0.01)
+    assert strict.lines()[-1]["status"] == 499
+    assert b"hushdoc_held_bytes 0.0" in strict.ask("/metrics").body
+
+
+def test_what_is_refused_never_starts_and_what_is_revoked_stops(tmp_path: Path) -> None:
+    artifact = shutil.copytree(hushdoc_tiny.sealed_table("kie"), tmp_path / "artifact")
+    with pytest.raises(PolicyViolationError):
+        Served.load(None, artifact, hushdoc_tiny.policy(max_epsilon=0.1), Runtime())
+    listed = tmp_path / "revocations.jsonl"
+    store = hushdoc_builders.trust(hushdoc_tiny.KEY, roles=("certificate", "revocation"))
+    policy = Policy(
+        trust=store,
+        max_epsilon=8,
+        max_delta=1e-5,
+        privacy_units={"document"},
+        revocations=listed,
+    )
+    with serving({"clauses": artifact}, policy, recheck_seconds=0.05) as server:
+
+        def code() -> tuple[int, str]:
+            reply = server.ask("/v1/extract", TEXT, "text/plain")
+            return reply.status, "" if reply.status == 200 else reply.code
+
+        # What was loaded is what was checked, whatever becomes of the folder.
+        shutil.rmtree(artifact)
+        time.sleep(0.2)
+        assert code() == (200, "")
+        certificate = server.models.by_name["clauses"].report.certificate.certificate_id
+        week, now = timedelta(days=7), datetime.now(UTC)
+        found = revocation.successor(None, valid_for=week, now=now, certificates=[certificate])
+        listed.write_text(revocation.sign_list(found, hushdoc_tiny.KEY) + "\n")
+        until = time.monotonic() + 10
+        while code() == (200, "") and time.monotonic() < until:
+            time.sleep(0.02)
+        assert code() == (503, "REVOKED")
+        ready = server.ask("/readyz")
+        assert (ready.status, ready.json["refused"]) == (503, {"clauses": "REVOKED"})
+        assert not server.ask("/v1/certificate").json["models"][0]["accepted"]
+        assert b'hushdoc_model_accepted{model="clauses"} 0.0' in server.ask("/metrics").body
+
+
+def test_a_model_that_expires_or_whose_policy_is_lost_stops(tmp_path: Path) -> None:
+    policy = hushdoc_tiny.policy(max_age_days=30)
+    served = Served.load("t", hushdoc_tiny.sealed_table("kie"), policy, Runtime())
+    lost = HushdocError("The policy is gone. Bring it back.", code="BAD_POLICY")
+    now = datetime.now(UTC)
+    for found, when, code in (
+        (policy, now + timedelta(days=31), "STALE"),
+        (policy, now, None),
+        (lost, now, "BAD_POLICY"),
+        (hushdoc_tiny.policy(max_epsilon=0.1), now, "EPSILON_TOO_LARGE"),
+        (dataclasses.replace(policy, trust=TrustStore(keys=())), now, "NO_TRUSTED_KEYS"),
+    ):
+        served.recheck(found, when)
+        assert (None if served.problem is None else served.problem.code) == code
+    with pytest.raises(HushdocError, match="two have one name"):
+        ServedModels([served, served], lambda: policy)
+
+
+def test_tls_is_spoken_where_a_key_is_given(tmp_path: Path) -> None:
+    cryptography = pytest.importorskip("cryptography.x509", reason="makes a certificate")
+    tls = self_signed(cryptography, tmp_path)
+    artifacts = {"clauses": hushdoc_tiny.sealed_table("kie")}
+    with serving(artifacts, hushdoc_tiny.policy(), tls=tls) as server:
+        assert server.ask("/v1/extract", TEXT, "text/plain").status == 200
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as plain:
+            plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert b"200" not in plain.recv(100)
+
+
+def self_signed(x509: Any, folder: Path) -> tuple[Path, Path]:
+    """Writes a certificate of 127.0.0.1 and its key."""
+    import ipaddress
+
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "tests")])
+    now = datetime.now(UTC)
+    place = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(place, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    paths = folder / "server.pem", folder / "server.key"
+    paths[0].write_bytes(certificate.public_bytes(pem))
+    private = serialization.PrivateFormat.PKCS8
+    paths[1].write_bytes(key.private_bytes(pem, private, serialization.NoEncryption()))
+    return paths
