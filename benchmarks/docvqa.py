@@ -1,43 +1,52 @@
-"""Answers to questions about documents of providers that no training saw, by arm and set.
+"""Answers about providers that no training saw, and what models tell of those that it saw.
 
     python benchmarks/docvqa.py --sroie path/to/sroie
+    python benchmarks/docvqa.py --work runs/docvqa --arms vt5_nonprivate vt5_provider_eps8 --seeds 1
     python benchmarks/docvqa.py --quick
 
-The sets are invented invoices and receipts, and forms, of providers from 800 on, with the first 15
-wordings of each key (`invented`, `forms`) and with the last 5, which training leaves out
+Without training (`nearest_label`: the label most like the question by MiniLM, and what is beside
+it) the sets are invented invoices and receipts, and forms, of providers from 800 on, with the first
+15 wordings of each key (`invented`, `forms`) and with the last 5, which training leaves out
 (`other_wordings`); and SROIE's receipts of companies on the side of non-members, by
-`data.providers.split` (`sroie`). The arms:
+`data.providers.split` (`sroie`). For each: questions, ANLS of all of them, ANLS of those that have
+an answer (an arm that never says "none" has 0 for the others), share of exact answers, and ANLS by
+key.
 
-    nearest_label   no training: the label most like the question by MiniLM, and what is beside it
+The other arms are trained and attacked (`docvqa_arms`), each in models of both architectures:
 
-For each set and arm: questions, ANLS of all of them, ANLS of those that have an answer (an arm that
-never says "none" has 0 for the others), share of exact answers, and ANLS by key. The last line is
-JSON, in which `anls_nearest_label` and `anls_nearest_label_answerable` are the first two on
-`invented`.
+    start             on public providers alone
+    nonprivate        from the start, without privacy, until the training loss is near 0
+    provider_epsE     from the start, at provider unit and epsilon E, delta 1e-5
+    document_epsE     the same at document unit
+    local_eps8        at provider unit by the paper's own mechanism, FL-PROVIDER-DP with one client
+
+With --work they are kept, an arm and seed at a time: a later call with other --arms or --seeds goes
+on, and prints the tables of all that is there. The tables are those of Tito et al. (2023): utility
+(3, 6), members against others (1, 9), hidden answers (2, 7, 8), attacks (4, 10, 11). The groups are
+fixed, so that these are tables and no bounds; `epsilon_lower` is a bound, from canary providers
+that are in the private training by coins. The last line is JSON; what did not run is null.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import machine
 import torch
+from docvqa_arms import ARCHITECTURES, ARMS, NOT_RUN, QUICK, Arms, Scale
 from docvqa_nearest import NearestLabel
+from docvqa_tables import figures, tables
 
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.data import dataset, providers
 from hushdoc_training.question_scores import Answering, QuestionScore
-
-Arm = Callable[[], Answering]
-
-ARMS: dict[str, Arm] = {"nearest_label": NearestLabel}
-"""What answers, by name; each is loaded or trained once and asked about every set."""
 
 UNSEEN = "providers=800:1600,questions=keyed"
 SETS = {
@@ -47,38 +56,63 @@ SETS = {
 }
 
 
+QUICK_ARMS = ("vt5_nonprivate", "vt5_provider_eps8")
+
+
 def main() -> int:
-    """Asks every arm about every set and prints the JSON line."""
+    """Asks, trains and attacks what is named, and prints tables and the JSON line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--sroie", type=Path, help="folder of SROIE")
-    parser.add_argument("--documents", type=int, default=150, help="of each invented set")
-    parser.add_argument("--seed", type=int, default=1, help="of the invented sets and the split")
-    parser.add_argument("--quick", action="store_true", help="10 documents of each invented set")
+    parser.add_argument("--documents", type=int, default=150, help="of each set without training")
+    parser.add_argument("--seed", type=int, default=1, help="of the sets without training")
+    parser.add_argument("--work", type=Path, help="where arms are kept, and what ran before is")
+    parser.add_argument(
+        "--arms", nargs="*", choices=ARMS, default=[], metavar="ARM", help=" ".join(ARMS)
+    )
+    parser.add_argument("--seeds", nargs="*", type=int, default=[1, 2, 3], help="of the arms")
+    for architecture in ARCHITECTURES:
+        parser.add_argument(f"--{architecture}-start", help="a public run to start from")
+    parser.add_argument(
+        "--no-nearest", action="store_true", help="leave out what needs no training"
+    )
+    parser.add_argument("--quick", action="store_true", help="a look that takes a minute")
     options = parser.parse_args()
     torch.set_num_threads(1)
     began = time.monotonic()
+    sets = {} if options.no_nearest else _sets(options)
+    nearest = {name: measured(NearestLabel(), documents) for name, documents in sets.items()}
+    for name, found in nearest.items():
+        print(f"{name}, nearest label: {found}")
+    arms, seeds = (QUICK_ARMS, [1]) if options.quick else (options.arms, options.seeds)
+    starts = {
+        name: found
+        for name in ARCHITECTURES
+        if (found := getattr(options, f"{name}_start")) is not None
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        made = Arms(options.work or Path(folder), QUICK if options.quick else Scale(), starts)
+        for arm in arms:
+            for seed in seeds:
+                print(f"{arm}, seed {seed}: {made.result(arm, seed)['members']}", flush=True)
+        results = made.kept(ARMS)
+    for line in tables(results):
+        print(line)
+    stamp = machine.stamp(began, "torch", "transformers")
+    line = {**figures(nearest, results), "sets": nearest, "not_run": NOT_RUN}
+    print(json.dumps({**line, "quick": options.quick, **stamp}))
+    return 0
+
+
+def _sets(options: argparse.Namespace) -> dict[str, Sequence[LabelledDocument]]:
     count = 10 if options.quick else options.documents
-    sets = {
+    sets: dict[str, Sequence[LabelledDocument]] = {
         name: dataset.read(dataset.Source(location=location, documents=count, seed=options.seed))
         for name, location in SETS.items()
     }
     if options.sroie is not None:
         receipts = dataset.read(dataset.Source(location=str(options.sroie)))
         sets["sroie"] = providers.split(receipts, seed=options.seed).non_members
-    results: dict[str, dict[str, Any]] = {name: {} for name in sets}
-    for arm, made in ARMS.items():
-        answering = made()
-        for name, documents in sets.items():
-            results[name][arm] = found = measured(answering, documents)
-            print(f"{name}, {arm}: {found}")
-    figures = {
-        f"anls_{arm}{end}": found[f"anls{end}"]
-        for arm, found in results["invented"].items()
-        for end in ("", "_answerable")
-    }
-    stamp = machine.stamp(began, "torch", "transformers")
-    print(json.dumps({**figures, "sets": results, "quick": options.quick, **stamp}))
-    return 0
+    return sets
 
 
 def measured(answering: Answering, documents: Sequence[LabelledDocument]) -> dict[str, Any]:

@@ -10,6 +10,11 @@ import pytest
 from hushdoc.document.document import Document
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+GOALS = (
+    "anls_nearest_label", "anls_pointer_nonprivate", "anls_vt5_nonprivate", "anls_provider_eps8",
+    "retention_provider_eps8", "apk_accuracy_nonprivate", "apk_accuracy_eps8",
+    "memorised_nonprivate", "memorised_eps8", "epsilon_lower_eps8",
+)  # fmt: skip
 
 
 def test_labels_stand_before_right_of_or_above_their_values(
@@ -30,14 +35,57 @@ def test_labels_stand_before_right_of_or_above_their_values(
         assert not any(label in ("9.50 EUR", "8", "1/2/20") for label, _ in found)
 
 
+def test_figures_are_null_for_what_did_not_run_and_means_of_what_did(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import docvqa_tables
+
+    nothing = docvqa_tables.figures({}, {})
+    assert set(nothing.values()) == {None}
+    assert {*GOALS} <= nothing.keys()
+    assert len(list(docvqa_tables.tables({}))) == 5
+
+    def result(anls: float, apk: float, memorised: int, bound: float | None) -> dict[str, Any]:
+        side = {"accuracy": 0.5, "anls": anls, "questions": 2}
+        hidden = {name: {"all": side, "sure": None} for name in docvqa_tables.SIDES}
+        row = {"method": "APK", "features": ["nls"], "least_questions": 0, "accuracy": apk,
+               "accuracy_deviation": 0.0, "auc": apk, "tpr_at_fpr": {"0.1": 0.0}}  # fmt: skip
+        return {
+            "members": side, "others": side, "trained_loss": 0.1, "epsilon_lower": bound,
+            "epsilon": None if bound is None else 8.0, "attacks": [row], "ablation": [row],
+            "memorised": {"memorised": memorised, "twin_alone": 1},
+            "hidden": {"email": hidden},
+        }  # fmt: skip
+
+    results = {
+        "vt5_nonprivate": [result(0.6, 0.8, 3, None), result(0.4, 0.9, 4, None)],
+        "vt5_provider_eps8": [result(0.25, 0.5, 0, 0.7), result(0.25, 0.5, 0, 0.2)],
+    }
+    found = docvqa_tables.figures({"invented": {"anls": 0.47}}, results)
+    assert found["anls_nearest_label"] == 0.47
+    assert found["anls_pointer_nonprivate"] is None
+    assert (found["anls_vt5_nonprivate"], found["retention_provider_eps8"]) == (0.5, 0.5)
+    assert (found["apk_accuracy_nonprivate"], found["apk_accuracy_eps8"]) == (0.85, 0.5)
+    assert (found["memorised_nonprivate"], found["twin_alone_eps8"]) == (3.5, 1)
+    assert found["epsilon_lower_eps8"] == 0.7  # the largest of all runs
+    lines = "\n".join(docvqa_tables.tables(results))
+    assert "no bounds" in lines
+    assert "vt5_nonprivate         0.100 +-0.000 | 0.500 +-0.000 | 0.500 +-0.100" in lines
+
+
 @pytest.mark.slow
 def test_the_quick_run_answers_more_than_chance(run: Any) -> None:
-    result, _ = run("docvqa", "--quick")
+    result, output = run("docvqa", "--quick")
     assert result["sets"].keys() == {"invented", "other_wordings", "forms"}
     for found in result["sets"].values():
-        scores = found["nearest_label"]
-        assert 0 < scores["answerable"] < scores["questions"]
-        assert scores["anls"] < scores["anls_answerable"]
-        assert scores["anls_answerable"] > 0.25
-    invented = result["sets"]["invented"]["nearest_label"]
+        assert 0 < found["answerable"] < found["questions"]
+        assert found["anls"] < found["anls_answerable"]
+        assert found["anls_answerable"] > 0.25
+    invented = result["sets"]["invented"]
     assert result["anls_nearest_label_answerable"] == invented["anls_answerable"]
+    assert {*GOALS} <= result.keys()
+    assert result["anls_pointer_nonprivate"] is None
+    assert result["anls_vt5_nonprivate"] is not None
+    assert 0 <= result["epsilon_lower_eps8"] <= 8
+    assert "no bounds" in output

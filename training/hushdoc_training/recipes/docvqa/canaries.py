@@ -28,7 +28,7 @@ from hushdoc_training import audited_claims
 from hushdoc_training.audit import first_order, twins
 from hushdoc_training.audit.twins import Coins
 from hushdoc_training.audited_claims import AuditedRun
-from hushdoc_training.recipes.docvqa.private import losses_of
+from hushdoc_training.recipes.docvqa.private import batch_of
 from hushdoc_training.recipes.docvqa.rows import Example, examples_of
 from hushdoc_training.recipes.docvqa.start import Start
 
@@ -89,7 +89,8 @@ class Canaries:
             examples.append(example)
 
         def losses(numbers: Sequence[int]) -> torch.Tensor:
-            return losses_of(begun, [examples[number] for number in numbers], device=device)
+            chosen = [examples[number] for number in numbers]
+            return begun.model.losses(*batch_of(begun, chosen, device=device))
 
         scores = first_order.scores(begun.model, losses, count=len(examples), moved=moved)
         return twins.audited(

@@ -141,11 +141,18 @@ def _trained_part(
 
 def losses_of(start: Start, examples: Sequence[Example], *, device: torch.device) -> torch.Tensor:
     """Returns the loss of every example, shape [examples], each of that example alone."""
-    batch, wanted = _collated(start, examples)
-    inputs = {name: torch.from_numpy(value).to(device) for name, value in batch.items()}
-    targets = torch.from_numpy(wanted).to(device)
+    inputs, targets = batch_of(start, examples, device=device)
     with mixed_precision(device), attention(device):
         return start.model.losses(inputs, targets)
+
+
+def batch_of(
+    start: Start, examples: Sequence[Example], *, device: torch.device
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """Returns what the model's losses are of: inputs by their names, and targets."""
+    batch, targets = _collated(start, examples)
+    inputs = {name: torch.from_numpy(value).to(device) for name, value in batch.items()}
+    return inputs, torch.from_numpy(targets).to(device)
 
 
 def _collated(

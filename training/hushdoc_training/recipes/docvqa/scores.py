@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -17,7 +17,7 @@ from hushdoc.runtime.questions import QuestionRow, by_window
 from hushdoc.runtime.session import Array
 from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.question_scores import QuestionScore
-from hushdoc_training.recipes.docvqa.private import losses_of
+from hushdoc_training.recipes.docvqa.private import batch_of
 from hushdoc_training.recipes.docvqa.rows import Example, Row, windows_of
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.kie.records import in_order
@@ -88,16 +88,15 @@ class Scorer:
                 self._pointed(labelled.document.pages[page].words, row, scores)
                 for (page, row), scores in zip(windows, self._scores(model, asked), strict=True)
             ]
-        inputs = self._on_device(encoder.batch(asked))
-        rows = [Example(rows=(row,)) for _, row in windows]
-        none = [Example(rows=(replace(row, target=encoder.answer("")),)) for _, row in windows]
+        examples = [Example(rows=(row,)) for _, row in windows]
+        inputs, targets = batch_of(self.start, examples, device=self.device)
         said = model.answer(inputs, max_answer=self.start.asking.max_answer)
         texts = [encoder.text(tokens) for tokens in said.tokens]
-        losses, ends = (losses_of(self.start, each, device=self.device) for each in (rows, none))
-        nulls = [
-            0.0 if text else float(null) for text, null in zip(texts, (-ends).exp(), strict=True)
-        ]
-        each = zip(texts, said.confidence, nulls, losses.tolist(), strict=True)
+        losses = model.losses(inputs, targets).tolist()
+        end = torch.full_like(targets[:, :1], int(self.start.asking.eos_id or 0))
+        empty = (-model.losses(inputs, end)).exp().tolist()
+        nulls = [0.0 if text else null for text, null in zip(texts, empty, strict=True)]
+        each = zip(texts, said.confidence, nulls, losses, strict=True)
         return [_Reading(*reading) for reading in each]
 
     def _scores(self, model: Pointer, asked: Sequence[QuestionRow]) -> list[Array]:

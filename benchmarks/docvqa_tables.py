@@ -1,0 +1,143 @@
+"""Tables and figures of models that were trained and attacked (`docvqa_arms`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean, pstdev
+from typing import Any
+
+Result = Mapping[str, Any]
+Results = Mapping[str, Sequence[Result]]
+"""Of each arm that ran, one result for each seed."""
+
+SIDES = ("members", "others")
+
+
+def figures(nearest: Mapping[str, Any], results: Results) -> dict[str, float | None]:
+    """Returns the figures that are goals; None for what did not run.
+
+    What privacy keeps is that of the pointer, or of VT5 where no pointer was trained.
+    """
+
+    def of(arm: str, *path: str) -> float | None:
+        return _mean([_at(result, *path) for result in results.get(arm, ())])
+
+    def apk(arm: str) -> float | None:
+        return _mean(
+            [_row(result, "attacks", "APK", 0)["accuracy"] for result in results.get(arm, ())]
+        )
+
+    product = "pointer" if "pointer_provider_eps8" in results else "vt5"
+    kept, whole = (
+        of(f"{product}_{arm}", "others", "anls") for arm in ("provider_eps8", "nonprivate")
+    )
+    bounds = [
+        result["epsilon_lower"]
+        for arm, each in results.items()
+        if arm.endswith("_provider_eps8")
+        for result in each
+        if result["epsilon_lower"] is not None
+    ]
+    invented = nearest.get("invented", {})
+    found = {
+        "anls_nearest_label": invented.get("anls"),
+        "anls_nearest_label_answerable": invented.get("anls_answerable"),
+        "anls_pointer_nonprivate": of("pointer_nonprivate", "others", "anls"),
+        "anls_vt5_nonprivate": of("vt5_nonprivate", "others", "anls"),
+        "anls_provider_eps8": kept,
+        "retention_provider_eps8": None if kept is None or not whole else round(kept / whole, 4),
+    }
+    for end, arm in (("nonprivate", "vt5_nonprivate"), ("eps8", "vt5_provider_eps8")):
+        found |= {
+            f"apk_accuracy_{end}": apk(arm),
+            f"memorised_{end}": of(arm, "memorised", "memorised"),
+            f"twin_alone_{end}": of(arm, "memorised", "twin_alone"),
+        }
+    return {**found, "epsilon_lower_eps8": max(bounds, default=None)}
+
+
+def tables(results: Results) -> Iterator[str]:
+    """Yields the lines of the paper's tables, by their numbers, of all arms that ran."""
+    yield "\n3, 6: epsilon claimed, its lower bound; ANLS, accuracy on unseen providers"
+    for arm, each in results.items():
+        epsilons = (_mean([one[name] for one in each]) for name in ("epsilon", "epsilon_lower"))
+        cells = [_spread(each, "others", what) for what in ("anls", "accuracy")]
+        yield _line(arm, *("-" if one is None else f"{one:.2f}" for one in epsilons), *cells)
+    yield "\n1, 9: loss on what it was trained on; accuracy, ANLS of members, and of others"
+    for arm, each in results.items():
+        cells = [_spread(each, side, what) for side in SIDES for what in ("accuracy", "anls")]
+        yield _line(arm, _spread(each, "trained_loss"), *cells)
+    yield "\n2, 7, 8: hidden answers of members, of others; sure ones: questions, accuracy, ANLS"
+    for arm, each in results.items():
+        for key in each[0]["hidden"]:
+            cells = [
+                _hidden([one["hidden"][key][side][which] for one in each])
+                for which in ("all", "sure")
+                for side in SIDES
+            ]
+            yield _line(arm, f"{key:13}", *cells)
+        counts = {
+            name: _mean([one["memorised"][name] for one in each]) for name in each[0]["memorised"]
+        }
+        yield _line(arm, f"against the twin: {counts}")
+    for number, part in (("4, 10", "attacks"), ("11", "ablation")):
+        yield f"\n{number}: s; accuracy, deviation; area; TPR at FPR .1, .03, .01; no bounds"
+        for arm, each in results.items():
+            for row in each[0][part]:
+                yield _line(arm, *_attack(each, part, row))
+
+
+def _attack(each: Sequence[Result], part: str, row: Result) -> Iterator[str]:
+    """Yields the cells of an attack, means over seeds."""
+    least = row["least_questions"]
+    same = [_row(one, part, row["method"], least, row["features"]) for one in each]
+    yield f"{row['method']} of {len(row['features'])} features"
+    yield f"{least}"
+    for what in ("accuracy", "accuracy_deviation", "auc"):
+        yield f"{fmean(one[what] for one in same):.3f}"
+    for rate in row["tpr_at_fpr"]:
+        yield f"{fmean(one['tpr_at_fpr'][rate] for one in same):.2f}"
+
+
+def _row(
+    result: Result, part: str, method: str, least: int, features: Sequence[str] | None = None
+) -> Result:
+    """Returns the row of an attack on providers of more than so many questions."""
+    found: Result = next(
+        row
+        for row in result[part]
+        if (row["method"], row["least_questions"]) == (method, least)
+        and features in (None, row["features"])
+    )
+    return found
+
+
+def _hidden(found: Sequence[Result | None]) -> str:
+    parts = [part for part in found if part]
+    if not parts:
+        return "-"
+    means = (fmean(part[what] for part in parts) for what in ("accuracy", "anls"))
+    return f"{sum(part['questions'] for part in parts)}: " + " ".join(
+        f"{mean:.3f}" for mean in means
+    )
+
+
+def _line(arm: str, *cells: str) -> str:
+    return f"{arm:22} {' | '.join(cells)}"
+
+
+def _at(result: Result, *path: str) -> Any:
+    found: Any = result
+    for key in path:
+        found = found[key]
+    return found
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(fmean(known), 4) if known else None
+
+
+def _spread(each: Sequence[Result], *path: str) -> str:
+    values = [_at(result, *path) for result in each]
+    return f"{fmean(values):.3f} +-{pstdev(values):.3f}"
