@@ -6,7 +6,7 @@
 It writes lists of data sets, then runs the commands that learn from them; each is printed. The
 first learns words and boxes of real pages by masking some: the folders docmix (boxes of lines by
 page class) and fcc_adbuy (words of invoices) give pages without labels. The second learns the
-labels of invented pages. The start is OUT/invented.
+labels of invented pages. The start is OUT/invented; OUT/invented-alone with --parts invented.
 
 With --parts all a third and short one learns the labels of all corpora in the folder, with some
 invented pages among them: cord, docile, funsd, sroie, wildreceipt and xfund, in folders of these
@@ -136,13 +136,13 @@ def main() -> int:
     # A corpus that is in the folder is read with its labels, at last.
     known = [name for name in pages if (data / KIN.get(name, "")).is_dir() and name in KIN]
     private = [name for name in pages if KIN.get(name) in options.without]
-    learned = out / "invented-alone"
+    learned = out / ("invented-alone" if options.parts == "invented" else "invented")
     if options.parts != "invented" and {*pages} - {*known, *private}:
         masked = out / "masked"
         left_out = [*invented, *{*known, *private}]
         if code := train(masked, first, left_out, f"--unlabelled --start {start}", {*private}):
             return code
-        start, learned = f"{masked} --new-labels {told}", out / "invented"
+        start = f"{masked} --new-labels {told}"
     code = train(learned, first, pages, f"--start {start}", {*private})
     if code:
         return code

@@ -21,8 +21,8 @@ PAGE = (ROOT / "docs/kie.md").read_text("utf-8")
 CORPORA = {"funsd": ("form", "form"), "sroie": ("till-receipt", "sroie"),
            "wildreceipt": ("till-receipt", "wildreceipt")}  # fmt: skip
 SHORTER = {
-    "train kie --data": "--steps 2 --quiet",
-    "train kie --data data/sroie --start microsoft/layoutlmv3-base": "--start encoder",
+    "train kie --": "--steps 2 --quiet",
+    "train kie --config images.toml": "--start encoder",
 }
 """What the test adds to a command, by its beginning: the model is then not worth having."""
 
@@ -86,9 +86,7 @@ def test_a_part_runs_to_a_sealed_model(
     assert (made.preprocessing.image is not None) == (name == "images")
     assert (Path("models", name) / "hushdoc.json").is_file()
     if name in CORPORA:
-        learned = {data.name for data in made.claim.public_data}
-        assert learned >= CORPORA.keys() - {name}
-        assert name not in learned
+        assert not CORPORA.keys() & {data.name for data in made.claim.public_data}
 
 
 def test_every_part_is_run() -> None:
