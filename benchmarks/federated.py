@@ -57,6 +57,7 @@ from own_data import Pages, Place
 from transformers.modeling_outputs import BaseModelOutput
 
 from hushdoc.labels import LabelledDocument, LabelSet
+from hushdoc_training.data import providers
 from hushdoc_training.federated import partition, traffic
 from hushdoc_training.federated.adversaries import RECIPIENT, SERVER
 from hushdoc_training.federated.plan import FEAM, FEDAVG, FEDAVG_DP, PROVIDER, FederatedPlan
@@ -246,7 +247,7 @@ class Bench:
     def held(self, documents: Sequence[LabelledDocument], arm: Arm) -> partition.Partition:
         """Returns who holds which documents."""
         if arm.name == "provider":
-            names = [federated_updates.provider_of(labelled) for labelled in documents]
+            names = [providers.name_of(labelled) for labelled in documents]
             return partition.by_provider(names, arm.clients, seed=arm.seed)
         return partition.equal(len(documents), arm.clients, seed=arm.seed)
 
@@ -278,8 +279,7 @@ class Bench:
             rounds = min(self.scale.averaged, self.steps)
             common |= {"rounds": rounds, "local_steps": self.steps // rounds, "colluding": 0}
         if arm.name == "provider":
-            providers = len({federated_updates.provider_of(item) for item in self.pages.train})
-            declared = own_data.declared(providers)
+            declared = own_data.declared(len(providers.grouped(self.pages.train)))
             common["expected_records"] = max(1, round(declared * self.recipe.sampling_rate))
             common["clipping_norm"] = PROVIDER_NORM
         return FederatedPlan.calibrated(epsilon=EPSILON, delta=DELTA, **common)
@@ -385,7 +385,7 @@ def measured(
 
 def arms_of(bench: Bench, asked: Sequence[str] | None) -> list[Arm]:
     """Returns what is trained, the arms of one seed after the other."""
-    named = all(federated_updates.provider_of(item) for item in bench.pages.train)
+    named = all(providers.folded(item.provider or "") for item in bench.pages.train)
     found = []
     for seed in range(bench.scale.seeds):
         for name in asked or (CENTRAL, *ALGORITHMS):

@@ -458,11 +458,13 @@ def _noise_by_participation(plan: FederatedPlan) -> dict[str, str]:
 def _partition(options: argparse.Namespace, documents: Sequence[LabelledDocument]) -> Partition:
     """Returns who holds which document: by that document, or its provider, alone."""
     from hushdoc_training import duplicates
+    from hushdoc_training.data import providers
     from hushdoc_training.federated import partition
-    from hushdoc_training.recipes.kie.federated_updates import provider_of
+
+    by_provider = options.partition == "provider"
 
     def key(labelled: LabelledDocument) -> bytes:
-        provider = provider_of(labelled) if options.partition == "provider" else ""
+        provider = providers.folded(labelled.provider or "") if by_provider else ""
         pages = labelled.document.pages
         texts = [provider] if provider else (word.text for page in pages for word in page.words)
         return duplicates.key_of(duplicates.words_of(texts))

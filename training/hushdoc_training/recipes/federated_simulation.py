@@ -16,6 +16,7 @@ from hushdoc.labels import LabelledDocument
 from hushdoc.signing import keys
 from hushdoc.signing.keys import PrivateKey
 from hushdoc.system.progress import TaskProgress
+from hushdoc_training.data import providers
 from hushdoc_training.federated import roster as rosters
 from hushdoc_training.federated.adversaries import ADVERSARIES
 from hushdoc_training.federated.client import Client, Limits
@@ -43,7 +44,6 @@ from hushdoc_training.recipes.federated_kie import (
     update_under,
 )
 from hushdoc_training.recipes.kie import training as kie
-from hushdoc_training.recipes.kie.federated_updates import provider_of
 from hushdoc_training.recipes.kie.identity import documents_digest
 from hushdoc_training.recipes.kie.start import Start
 from hushdoc_training.runs import state
@@ -160,7 +160,7 @@ def _require_places(shares: Iterable[Sequence[LabelledDocument]], plan: Federate
     if plan.privacy_unit != "provider":
         return
     places = Counter(
-        name for share in shares for name in {provider_of(labelled) for labelled in share} - {""}
+        name for share in shares for name in {providers.name_of(labelled) for labelled in share}
     )
     most = max(places.values(), default=0)
     if most > plan.places:

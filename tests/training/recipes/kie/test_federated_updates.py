@@ -98,7 +98,7 @@ def test_all_documents_of_a_provider_are_one_record(
     row = update.compute(weights_of(trained_tensors(start.model)), 1) * plan.lattice_step
     assert 0.5 * CLIP < np.linalg.norm(row) <= 2 * CLIP
     nobody = [replace(receipts[0], provider=None)]
-    with pytest.raises(AnnotationError, match="no provider"):
+    with pytest.raises(AnnotationError, match='Give every document its "provider"'):
         federated_updates.update_of(start, nobody, plan, SETTINGS, device=CPU)
 
 

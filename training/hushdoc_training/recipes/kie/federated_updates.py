@@ -11,9 +11,9 @@ from functools import partial
 
 import torch
 
-from hushdoc.errors import AnnotationError, PrivacyError
+from hushdoc.errors import PrivacyError
 from hushdoc.labels import LabelledDocument
-from hushdoc_training import duplicates
+from hushdoc_training.data import providers
 from hushdoc_training.federated.plan import FEAM, FEDAVG, FEDAVG_DP, PROVIDER, FederatedPlan
 from hushdoc_training.federated.server_steps import (
     MeanUpdate,
@@ -191,21 +191,10 @@ def learning_rate(settings: PrivateSettings, rounds: int, number: int) -> float:
     return settings.learning_rate * (1 - share)
 
 
-def provider_of(labelled: LabelledDocument) -> str:
-    """Returns a provider as it is compared, by words alone; empty where none is known."""
-    return " ".join(duplicates.words_of([labelled.provider or ""]))
-
-
 def providers_of(start: Start, documents: Sequence[LabelledDocument]) -> Records[Example]:
-    """Returns records of all windows of a provider; see `provider_of`."""
+    """Returns records of all windows of a provider; an AnnotationError where one is missing."""
     windows = records_of(documents, start.encoder, start.labels, unit="document")
     groups: dict[str, list[Window]] = {}
     for labelled, record in zip(documents, windows, strict=True):
-        name = provider_of(labelled)
-        if not name:
-            raise AnnotationError(
-                "A document has no provider, so that it can't be protected with others of its own. "
-                "Name the provider of each, or protect documents."
-            )
-        groups.setdefault(name, []).extend(record)
+        groups.setdefault(providers.name_of(labelled), []).extend(record)
     return Records(list(groups.values()), unit="provider").each(examples_of)
