@@ -169,14 +169,19 @@ def run(options: argparse.Namespace) -> int:
 def _check_usage(options: argparse.Namespace) -> None:
     """Refuses options that do not apply to what is exported."""
     from hushdoc_training.docvqa_checkpoint import holds_questions
+    from hushdoc_training.synthetic_checkpoint import holds_documents
     from hushdoc_training.table_checkpoint import holds_table
 
+    documents = holds_documents(options.checkpoint)
     other = _is_minilm(options) or _is_classifier(options) or holds_questions(options.checkpoint)
+    other = other or documents
     table = not other and holds_table(options.checkpoint)
     network = not other and not table
     _check_calibration(options, fields=not other, table=table)
     if options.trained_on is not None and not _is_classifier(options):
         options.refuse_usage("--trained-on applies to classifiers in transformers' format")
+    if options.variant is not None and documents:
+        options.refuse_usage("--variant applies to networks; these are documents")
     if options.variant is not None and table:
         options.refuse_usage("--variant applies to networks; this is a table of hashed features")
     if options.max_f1_loss is not None and not (network and options.variant in VARIANTS[1:]):
@@ -256,9 +261,12 @@ def _table(options: argparse.Namespace, release: Release, out: Path) -> Path:
 def _network(options: argparse.Namespace, release: Release, out: Path) -> Path:
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.docvqa_checkpoint import holds_questions
+    from hushdoc_training.synthetic_checkpoint import holds_documents
 
     if holds_questions(options.checkpoint):
         from hushdoc_export.docvqa import export
+    elif holds_documents(options.checkpoint):
+        from hushdoc_export.synthetic import export
     else:
         from hushdoc_export.kie import export
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from hushdoc.runtime.session import Runtime
     from hushdoc.runtime.vectors import Embedding
     from hushdoc.signing.trust_store import TrustStore
+    from hushdoc.synthetic_documents import SyntheticDocuments
     from hushdoc.viewing.hocr import to_hocr
     from hushdoc.viewing.html import to_html
     from hushdoc.viewing.markdown import to_markdown
@@ -97,6 +98,7 @@ __all__ = [
     "Redaction",
     "Runtime",
     "SignatureError",
+    "SyntheticDocuments",
     "TaskMismatchError",
     "TelemetryActiveError",
     "TrustStore",
@@ -137,6 +139,7 @@ _HOMES = {
     "ReadingLimits": "document.limits",
     "Redaction": "viewing.redaction",
     "Runtime": "runtime.session",
+    "SyntheticDocuments": "synthetic_documents",
     "TrustStore": "signing.trust_store",
     "Word": "document.page",
     "explain": "explanation.narrative",

@@ -40,7 +40,7 @@ from hushdoc.serialization.records import (
 )
 
 SCHEMA_VERSION = 1
-TASKS = ("kie", "docvqa", "classification", "embedding")
+TASKS = ("kie", "docvqa", "classification", "embedding", "synthetic-documents")
 FORMATS = ("onnx", "safetensors")
 CLOCK_TOLERANCE = timedelta(minutes=5)
 """How far the issuer's clock may be ahead of ours."""

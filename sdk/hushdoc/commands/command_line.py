@@ -36,7 +36,7 @@ from hushdoc.system import terminals
 
 SECTIONS = {
     "try": ("sample",),
-    "train": ("data", "train", "federated", "ledger", "audit", "export"),
+    "train": ("data", "train", "synthesize", "federated", "ledger", "audit", "export"),
     "check and sign": ("keygen", "sign", "trust", "inspect", "verify", "certificate"),
     "use": ("extract", "ask", "classify", "embed", "redact", "evaluate", "serve"),
     "this machine": ("doctor", "bench", "completion"),

@@ -133,10 +133,13 @@ def _public_data(claim: Claim) -> list[str]:
 
 
 def _further_releases(claim: Claim) -> list[str]:
-    further = [RELEASE_WORDS[name] for name in claim.releases if name not in WEIGHTS]
+    # What has no weights among its releases is a set of documents.
+    main = WEIGHTS if set(WEIGHTS) & {*claim.releases} else ("synthetic-records",)
+    further = [RELEASE_WORDS[name] for name in claim.releases if name not in main]
     if not further:
         return []
+    itself = "the model itself" if main is WEIGHTS else "the documents"
     return [
-        f"Besides the model itself these left the training site: {'; '.join(further)}. A "
+        f"Besides {itself} these left the training site: {'; '.join(further)}. A "
         "guarantee covers them only if they are among what its adversary observes."
     ]

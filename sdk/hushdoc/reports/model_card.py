@@ -20,6 +20,7 @@ _PIPELINES = {
     "docvqa": "document-question-answering",
     "classification": "image-classification",
     "embedding": "feature-extraction",
+    "synthetic-documents": "token-classification",
 }
 """What model hubs call our tasks."""
 
@@ -32,6 +33,10 @@ _COMMANDS = {
 """The command that runs a model of each task."""
 
 
+_OPENED = {"synthetic-documents": 'documents = hushdoc.SyntheticDocuments.open(".", policy=policy)'}
+_WHAT = {"synthetic-documents": "Documents that nobody has,"}
+
+
 def model_card(
     certificate: Certificate, labels: LabelSet | None = None, *, payload_sha256: str
 ) -> str:
@@ -41,9 +46,10 @@ def model_card(
     parts = [
         _front_matter(certificate, {item.index for item in failed}),
         f"# {_escaped(printable(model.name))}, version {model.version}",
-        f"A model for the task **{model.task}**, sealed by hushdoc with a signed privacy "
-        f"certificate of its training. Certificate `{certificate.certificate_id}`, issued "
-        f"{certificate.issued_at} by {_escaped(printable(certificate.issuer))}.",
+        f"{_WHAT.get(model.task, 'A model')} for the task **{model.task}**, sealed by hushdoc with "
+        "a signed privacy certificate of its training. Certificate "
+        f"`{certificate.certificate_id}`, issued {certificate.issued_at} by "
+        f"{_escaped(printable(certificate.issuer))}.",
         f"This page is an unsigned rendering. What counts is the signed statement in "
         f"`{ENVELOPE_FILE}` (SHA-256 of its payload `{payload_sha256}`), which hushdoc checks "
         "before it uses a weight.",
@@ -118,12 +124,12 @@ def _usage(certificate: Certificate) -> str:
     command = _COMMANDS.get(certificate.model.task)
     if command is not None:
         commands.append(f"hushdoc {command} --policy policy.toml")
+    opened = _OPENED.get(certificate.model.task, 'model = hushdoc.load(".", policy=policy)')
     return (
         "```bash\n" + "\n".join(commands) + "\n```\n\n"
         "```python\n"
         "import hushdoc\n\n"
-        'policy = hushdoc.Policy.from_toml("policy.toml")\n'
-        'model = hushdoc.load(".", policy=policy)\n'
+        f'policy = hushdoc.Policy.from_toml("policy.toml")\n{opened}\n'
         "```"
     )
 

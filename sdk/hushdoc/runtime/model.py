@@ -268,7 +268,9 @@ def require_class(identity: ModelIdentity, *names: str) -> str:
     if name in names:
         return name
     advice = (
-        "Install the version of hushdoc that wrote it."
+        "It holds documents: open it with hushdoc.SyntheticDocuments."
+        if identity.task == "synthetic-documents"
+        else "Install the version of hushdoc that wrote it."
         if name is None
         else f"Load it with hushdoc.{name}, or use `hushdoc {SUBCOMMANDS[name]}`."
     )

@@ -154,12 +154,7 @@ def add_budget(
 
     A default of None is a recipe's.
     """
-    group.add_argument(
-        "--delta",
-        type=float,
-        metavar="D",
-        help="delta of the guarantee (default: that of the ledger, else 1e-5)",
-    )
+    _add_delta(group)
     _add_budgeted(group, "--steps", "N", int, steps, "number of private steps")
     _add_budgeted(
         group,
@@ -178,6 +173,58 @@ def add_budget(
         clipping_norm,
         "norm to which the gradient of a record is clipped",
     )
+    _add_ledger(parser, group)
+    add_choice(
+        group,
+        "--private-numbers",
+        MODES,
+        "hidden",
+        "un-noised numbers of private documents: losses while training, scores on held-out "
+        "documents. shown: the certificate says that settings were chosen by what is not part of "
+        "epsilon, which default policies refuse; shown-unused: it says that you decide nothing by "
+        "them, neither a setting nor an end nor a release",
+    )
+    _add_duplicates(parser, group)
+    parser.mark_expert("--clipping-norm")
+
+
+def add_votes(
+    parser: CommandParser, group: argparse._ArgumentGroup, *, rounds: int, expected_records: int
+) -> None:
+    """Adds the budget of private votes, which are of norm 1, and show no un-noised number."""
+    _add_delta(group)
+    group.add_argument(
+        "--rounds",
+        dest="steps",
+        type=int,
+        default=rounds,
+        metavar="N",
+        help=f"number of rounds of votes, which share epsilon (default: {rounds})",
+    )
+    _add_budgeted(
+        group,
+        "--expected-records",
+        "N",
+        int,
+        expected_records,
+        "divisor of the noised sum: about how many documents there are, chosen without looking at "
+        "them",
+    )
+    parser.set_defaults(clipping_norm=1.0)
+    _add_ledger(parser, group)
+    _add_duplicates(parser, group)
+
+
+def _add_delta(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--delta",
+        type=float,
+        metavar="D",
+        help="delta of the guarantee (default: that of the ledger, else 1e-5)",
+    )
+
+
+def _add_ledger(parser: CommandParser, group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--ledger",
         type=Path,
@@ -198,16 +245,10 @@ def add_budget(
         "none",
         "data on which settings were chosen; none: one run, fixed beforehand",
     )
-    add_choice(
-        group,
-        "--private-numbers",
-        MODES,
-        "hidden",
-        "un-noised numbers of private documents: losses while training, scores on held-out "
-        "documents. shown: the certificate says that settings were chosen by what is not part of "
-        "epsilon, which default policies refuse; shown-unused: it says that you decide nothing by "
-        "them, neither a setting nor an end nor a release",
-    )
+    parser.mark_expert("--documents-changed", "--tuned-on")
+
+
+def _add_duplicates(parser: CommandParser, group: argparse._ArgumentGroup) -> None:
     add_choice(
         group,
         "--duplicates",
@@ -216,7 +257,7 @@ def add_budget(
         "documents with the same words under several ids: one record for all of them, of which one "
         "is read; or each a record of its own",
     )
-    parser.mark_expert("--clipping-norm", "--documents-changed", "--tuned-on", "--duplicates")
+    parser.mark_expert("--duplicates")
 
 
 def _add_budgeted(

@@ -26,7 +26,8 @@ from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.settings import TILL_RECEIPT, InventedConfig
 from hushdoc_training.invented.sheet import NOTHING, Ink, Sheet
 
-_PAGE, _NOISE, _QUESTIONS, _IMAGE, _LINES, _IMPRINT, _ATTACHED = range(7)
+PAGE, _NOISE, _QUESTIONS, IMAGE, _LINES, _IMPRINT, _ATTACHED = range(7)
+"""What the draws of a document are for; the last part of their key."""
 _ORDERS = (("rows", 5.5), ("as placed", 3.0), ("columns", 1.0), ("mixed", 0.5))
 _TILL_ORDERS = (("rows", 9.0), ("as placed", 1.0))
 _WITH_IMPRINT = ("invoice", "receipt")
@@ -59,38 +60,49 @@ def plan(*, seed: int, index: int, config: InventedConfig) -> Plan:
     """Returns the page with this number."""
     if seed < 0 or index < 0:
         raise ValueError(f"seed is {seed} and index {index}; both must be 0 or more.")
-    rng = Draws(seed, index, _PAGE)
+    rng = Draws(seed, index, PAGE)
     document_type = rng.pick(sorted(set(config.document_types)))
     first, stop = config.providers
     provider = providers.provider(rng.integer(first, stop - 1))
     families = config.families(document_type)
     own = int(provider.habits[0] * len(families))
     layout = families[own] if document_type != "form" and rng.flip(0.8) else rng.pick(families)
-    if document_type == "form":
-        sheet = forms.form(layout, provider, rng)
-    elif document_type == "invoice":
-        sheet = invoices.invoice(layout, provider, rng)
-    elif document_type == TILL_RECEIPT:
-        sheet = till_receipts.till_receipt(layout, shops.shop(provider.number), rng)
-    else:
-        sheet = receipts.receipt(layout, provider, rng)
+    shop = shops.shop(provider.number) if document_type == TILL_RECEIPT else None
+    sheet = sheet_of(document_type, layout, provider, shop, rng)
     if config.questions == "keyed" and document_type in _WITH_IMPRINT:
         own_draws, grows = Draws(seed, index, _IMPRINT), document_type == "receipt"
         imprints.put(sheet, provider, own_draws, grows=grows)
     made = Plan(
         id=f"{document_type}-{seed}-{index:08d}",
-        key=(seed, index, _IMAGE),
+        key=(seed, index, IMAGE),
         document_type=document_type,
         layout=layout,
         provider=provider,
         sheet=sheet,
         scan=noise.scan(rng, config, document_type),
-        order=_order(sheet, rng, _TILL_ORDERS if document_type == TILL_RECEIPT else _ORDERS),
+        order=reading_order(sheet, rng, document_type),
         config=config,
     )
     if config.pages == (1, 1) or document_type not in _WITH_ATTACHMENTS:
         return made
     return _with_attachments(made, (seed, index, _ATTACHED))
+
+
+def sheet_of(
+    document_type: str,
+    layout: str,
+    provider: providers.Provider,
+    shop: shops.Shop | None,
+    rng: Draws,
+) -> Sheet:
+    """Returns a page as its type and family of layouts set it; a shop prints till receipts."""
+    if shop is not None:
+        return till_receipts.till_receipt(layout, shop, rng)
+    if document_type == "form":
+        return forms.form(layout, provider, rng)
+    if document_type == "invoice":
+        return invoices.invoice(layout, provider, rng)
+    return receipts.receipt(layout, provider, rng)
 
 
 def _with_attachments(plan: Plan, key: tuple[int, ...]) -> Plan:
@@ -100,14 +112,14 @@ def _with_attachments(plan: Plan, key: tuple[int, ...]) -> Plan:
     covers = int(count > 0 and rng.flip(0.4))
     others = []
     for number in range(count):
-        own = Draws(*key, number, _PAGE)
+        own = Draws(*key, number, PAGE)
         sheet = attachments.attachment(
             plan.provider, plan.sheet.width, plan.sheet.height, own, cover=number < covers
         )
         others.append(
             replace(
                 plan,
-                key=(*key, number, _IMAGE),
+                key=(*key, number, IMAGE),
                 sheet=sheet,
                 scan=noise.scan(own, plan.config, plan.document_type),
                 order=_order(sheet, own, _ORDERS[:1]),
@@ -214,6 +226,11 @@ def _word(ink: Ink, segment: int, sheet: Sheet, scan: noise.Scan, rng: Draws) ->
         text = noise.misread(text, rng)
     box = noise.boxed(edges, scan, sheet.width, sheet.height)
     return Word(text=text, box=box, segment=segment)
+
+
+def reading_order(sheet: Sheet, rng: Draws, document_type: str) -> tuple[int, ...]:
+    """Returns the segments of a page of this type in the order they are read in."""
+    return _order(sheet, rng, _TILL_ORDERS if document_type == TILL_RECEIPT else _ORDERS)
 
 
 def _order(sheet: Sheet, rng: Draws, orders: Sequence[tuple[str, float]]) -> tuple[int, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hushdoc_training.invented import goods, phrases, places, values
+from hushdoc_training.invented import goods, phrases, places, shops, values
 from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.sheet import Colour
 from hushdoc_training.invented.word_lists import word_list, word_lists
@@ -32,6 +33,11 @@ _DATES = {
     "GB": ("dd/mm/yyyy", "d Month yyyy", "d Mon yyyy", "dd-MON-yy"),
     "CA": ("yyyy-mm-dd", "Month d, yyyy", "mm/dd/yyyy"),
 }
+_SHOP_DATES = {
+    "%m/%d/%Y": "mm/dd/yyyy", "%m/%d/%y": "mm/dd/yy", "%d.%m.%Y": "dd.mm.yyyy",
+    "%Y-%m-%d": "yyyy-mm-dd", "%d %b %Y": "d Mon yyyy", "%d-%b-%y": "dd-MON-yy",
+    "%d/%m/%y": "dd/mm/yy", "%d-%m-%Y": "dd-mm-yyyy", "%B %d, %Y": "Month d, yyyy",
+}  # fmt: skip
 _TAXES = {
     "US": ("Sales Tax", "Tax", "State Tax"), "GB": ("VAT",), "CA": ("GST", "HST", "Tax"),
     "DE": ("VAT", "MwSt."), "FR": ("VAT", "TVA"), "CH": ("VAT", "MWST"), "NL": ("VAT", "BTW"),
@@ -73,6 +79,7 @@ class Provider:
     habits: tuple[float, ...]  # 16 in [0, 1): its phrasing and choice of optional fields
     goods: tuple[tuple[str, float], ...]  # descriptions and unit prices on account
     wares: tuple[tuple[str, float], ...]  # the same over the counter
+    most_items: int | None = None  # in one sale; None for what is usual
 
     @property
     def id(self) -> str:
@@ -131,9 +138,47 @@ def provider(number: int) -> Provider:
     )
 
 
+@lru_cache(maxsize=4096)
+def in_country(number: int, country: str) -> Provider:
+    """Returns the provider with this number, with the name and the ways of a country's shop."""
+    own = provider(number)
+    if own.country == country:
+        return own
+    local = shops.shop(number, country)
+    sign = next(text for text in word_lists("shops.money")[country] if text != "{}")
+    *streets, town = local.address
+    return replace(
+        own,
+        country=country,
+        name=local.name,
+        street=", ".join(streets) or own.street,
+        town=town,
+        phone=local.phone,
+        fax=local.fax,
+        tax_id=_number_of(local.tax_id) or own.tax_id,
+        money=values.Money(
+            sign=sign.replace("{}", "").strip(),
+            after=sign.startswith("{}"),
+            spaced=" " in sign,
+            thousands=local.currency.thousands,
+            point=local.currency.point,
+        ),
+        date_style=_SHOP_DATES.get(local.date_style, "dd/mm/yyyy"),
+        tax_name=local.tax_name,
+        tax_rate=local.tax_rate,
+    )
+
+
+def _number_of(text: str) -> str:
+    """Returns a tax number without the words before it."""
+    words = text.split()
+    first = next((place for place, word in enumerate(words) if re.search(r"\d", word)), 0)
+    return " ".join(words[first:])
+
+
 def country_name(country: str) -> str:
     """Returns the country's name as it ends an address."""
-    return _COUNTRY_NAMES[country]
+    return _COUNTRY_NAMES.get(country) or word_lists("shops.nations").get(country, (country,))[0]
 
 
 def _priced(rng: Draws, text: str) -> tuple[str, float]:

@@ -54,7 +54,8 @@ class Sale:
 def draw_sale(provider: Provider, rng: Draws, *, wares: bool = False) -> Sale:
     """Returns a sale of this provider's goods."""
     goods = provider.wares if wares else provider.goods
-    chosen = rng.sample(goods, rng.weighted(((2, 1.0), (4, 2.0), (7, 3.0), (12, 2.0), (20, 0.8))))
+    most = rng.weighted(((2, 1.0), (4, 2.0), (7, 3.0), (12, 2.0), (20, 0.8)))
+    chosen = rng.sample(goods, provider.most_items or most)
     chosen = chosen[: rng.integer(1, len(chosen))]
     items = tuple(_item(description, price, rng, wares) for description, price in chosen)
     subtotal = round(sum(item.amount for item in items), 2)

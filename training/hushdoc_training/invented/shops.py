@@ -29,8 +29,12 @@ _TONGUES = {
     "fr": "tills.labels_fr",
     "id": "tills.labels_id",
     "it": "tills.labels_it",
+    "nl": "tills.labels_nl",
+    "pt": "tills.labels_pt",
 }
 _NUM_HABITS = 96
+FACES = ("mono", "typewriter", "mono", "typewriter", "grotesque", "plain", "sans")
+"""Families of typefaces of tills."""
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -87,6 +91,7 @@ class Shop:
     labels: Mapping[str, tuple[str, ...]]  # the words of its language for what stands on a receipt
     habits: Mapping[str, float]  # in [0, 1), by what they decide
     wares: tuple[tuple[str, str, float], ...]  # codes, descriptions and prices
+    most_items: int | None = None  # in one sale; None for what is usual
 
     def does(self, habit: str, share: float) -> bool:
         """Returns whether this shop has a habit that this share of all shops have."""
@@ -119,15 +124,16 @@ class Shop:
 
 
 @lru_cache(maxsize=4096)
-def shop(number: int) -> Shop:
-    """Returns the shop with this number.
+def shop(number: int, country: str | None = None) -> Shop:
+    """Returns the shop with this number, in its own country or in another one.
 
     Example:
         >>> shop(7).number
         7
     """
     rng = Draws(_KEY, number)
-    country = rng.word("shops.countries")
+    own = rng.word("shops.countries")
+    country = country or own
     dishes = rng.flip(0.45)
     name, stem = _name(number, dishes, country, rng)
     tongue = rng.pick(_of("shops.tongues", country, "en"))
@@ -159,20 +165,22 @@ def shop(number: int) -> Shop:
         code_style=rng.word("tills.codes"),
         dishes=dishes,
         labels=names | word_lists(_TONGUES[tongue]),
-        habits=_Habits(number),
+        habits=Habits(number),
         wares=tuple(_ware(rng, dishes, level, currency, number) for _ in range(40)),
     )
 
 
-class _Habits(dict[str, float]):
+class Habits(dict[str, float]):
     """Habits by name, each drawn from the shop's own stream when it is first asked for."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__()
+    def __init__(self, number: int, given: Mapping[str, float] | None = None) -> None:
+        """Begins with the habits that are given."""
+        super().__init__(given or {})
         rng = Draws(_KEY, number, 1)
         self._units = [rng.unit() for _ in range(_NUM_HABITS)]
 
     def __missing__(self, name: str) -> float:
+        """Draws a habit."""
         place = zlib.crc32(name.encode())
         self[name] = (self._units[place % _NUM_HABITS] + place / 2**32) % 1
         return self[name]

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from hushdoc_training.invented import till_parts, till_sums
+from hushdoc_training.invented import shops, till_parts, till_sums
 from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.sheet import Block, Face, Mark, Sheet
 from hushdoc_training.invented.shops import Shop
 from hushdoc_training.invented.till_parts import Till
 from hushdoc_training.invented.till_sales import TillItem, draw_till_sale
 
-_FACES = ("mono", "typewriter", "mono", "typewriter", "grotesque", "plain", "sans")
 _ON_PAPER = 0.3
 """Share of receipts that lie on a larger sheet when they are scanned."""
 
@@ -26,7 +25,7 @@ def till_receipt(family: str, shop: Shop, rng: Draws) -> Sheet:
     width += round(shop.habits["paper width"] * 90)
     sheet = Sheet(width=width, height=8000, margin=10 + round(shop.habits["margin"] * 24))
     size = 11 + round(shop.habits["size"] * 4)
-    face = Face(family=shop.picked("face", _FACES), size=size)
+    face = Face(family=shop.picked("face", shops.FACES), size=size)
     sale = draw_till_sale(shop, rng)
     till = Till(sheet=sheet, rng=rng, sale=sale, face=face, y=rng.integer(6, 40))
     till_parts.head(till)

@@ -56,7 +56,7 @@ class TillSale:
 def draw_till_sale(shop: Shop, rng: Draws) -> TillSale:
     """Returns a sale of this shop."""
     most = rng.weighted(((1, 1.0), (3, 3.0), (6, 3.0), (10, 1.5), (18, 0.7)))
-    chosen = rng.sample(shop.wares, rng.integer(1, most))
+    chosen = rng.sample(shop.wares, rng.integer(1, shop.most_items or most))
     items = tuple(_item(shop, *ware, rng) for ware in chosen)
     subtotal = _rounded(
         sum(item.amount + sum(cost for _, cost in item.modifiers) for item in items), shop

@@ -32,6 +32,9 @@ _DATE_PATTERNS = {
     "Month yyyy": "{month} {yyyy}",
 }
 DATE_STYLES = tuple(_DATE_PATTERNS)
+"""Styles of forms, which draw them by their places."""
+
+_FURTHER = {"dd/mm/yy": "{d:02}/{m:02}/{yy}", "dd-mm-yyyy": "{d:02}-{m:02}-{yyyy}"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,9 +69,9 @@ def day(rng: Draws, first_year: int = 1968, last_year: int = 2024) -> date:
 
 
 def format_date(when: date, style: str) -> str:
-    """Returns the day in one of DATE_STYLES."""
+    """Returns the day in one of DATE_STYLES, or of a few more."""
     month = MONTHS[when.month - 1]
-    return _DATE_PATTERNS[style].format(
+    return (_DATE_PATTERNS | _FURTHER)[style].format(
         d=when.day,
         m=when.month,
         yy=f"{when.year % 100:02d}",

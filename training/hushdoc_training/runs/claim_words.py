@@ -38,6 +38,38 @@ SELECTED = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class Released:
+    """What leaves the training site, and who receives it.
+
+    Attributes:
+        adversary: One of `vocabulary.ADVERSARIES`: against whom the guarantee holds.
+        observes: What that adversary sees.
+        purpose: What the documents are read for.
+        alone: What one run releases, and that it is all, in words.
+    """
+
+    adversary: str
+    observes: str
+    purpose: str
+    alone: str
+
+
+MODEL = Released(
+    adversary="model-recipient",
+    observes=claims.OBSERVES,
+    purpose="training",
+    alone="one training run; its final weights are the only release",
+)
+SYNTHETIC_DOCUMENTS = Released(
+    adversary="synthetic-data-recipient",
+    observes="the synthetic documents, their specifications and everything else in the artifact",
+    purpose="votes",
+    alone="one run of private votes; what is computed from their noisy sums, the synthetic "
+    "documents, is the only release",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Numbers:
     """What a guarantee is computed from."""
 
@@ -86,7 +118,7 @@ def change_bound(unit: str, clipping_norm: float) -> str:
     )
 
 
-def composition(found: Numbers, ledger: LedgerStatement | None) -> str:
+def composition(found: Numbers, ledger: LedgerStatement | None, what: Released) -> str:
     """Returns how runs and releases add up."""
     if found.unit == TERM:
         return "one release of one table"
@@ -96,7 +128,7 @@ def composition(found: Numbers, ledger: LedgerStatement | None) -> str:
             f"{found.mechanism.expected_runs:g} on average); its final weights are the only release"
         )
     if ledger is None:
-        return "one training run; its final weights are the only release"
+        return what.alone
     runs = "1 training run is" if ledger.num_runs == 1 else f"{ledger.num_runs} training runs are"
     alone = spending_of(found.mechanism, found.accountant, found.adjacency).epsilon(found.delta)
     return (
@@ -106,9 +138,9 @@ def composition(found: Numbers, ledger: LedgerStatement | None) -> str:
     )
 
 
-def accesses(name: str, unit: str) -> tuple[DataAccess, ...]:
+def accesses(name: str, unit: str, what: Released) -> tuple[DataAccess, ...]:
     """Returns the accesses of every training."""
-    training = claims.accounted(name, "training", TRANSCRIPT)
+    training = claims.accounted(name, what.purpose, TRANSCRIPT)
     others = {} if unit == TERM else {"training log and plot": "not-released"}
     return (training, *claims.unaccounted(name, others))
 

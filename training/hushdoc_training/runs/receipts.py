@@ -28,7 +28,7 @@ from hushdoc_training.private_view import EARLY_END, PrivateView
 from hushdoc_training.randomness.secret_stream import RNG
 from hushdoc_training.receipt import DIFFERENCE, NOISE_DISTRIBUTIONS, Receipt
 from hushdoc_training.runs import claim_words, continued
-from hushdoc_training.runs.claim_words import Numbers
+from hushdoc_training.runs.claim_words import Numbers, Released
 
 if TYPE_CHECKING:
     from hushdoc_training.privacy.engine import PrivateTraining
@@ -72,6 +72,7 @@ class Declared:
             clipped gradient.
         caveats: What a reader must know besides.
         started_from: The claim of the released model that training went on from, which is added up.
+        what: Against whom the guarantee holds, and what is made of the documents.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Declared:
     contribution_bound: str | None = None
     caveats: tuple[str, ...] = ()
     started_from: Claim | None = None
+    what: Released = claim_words.MODEL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -354,7 +356,7 @@ def _drafted(found: Numbers, declared: Declared, ledger: LedgerStatement | None)
         protected_data=(protected,),
         public_data=declared.public_data,
         data_accesses=(
-            *claim_words.accesses(declared.name, found.unit),
+            *claim_words.accesses(declared.name, found.unit, declared.what),
             *claims.label_access(declared.name, declared.labels_from_documents),
             *declared.accesses,
         ),
@@ -380,13 +382,14 @@ def _guarantee(
         accountant=accountant,
         transcript=TRANSCRIPT,
         profile=PROFILE_DELTAS,
-        observes=claims.OBSERVES,
+        adversary=declared.what.adversary,
+        observes=declared.what.observes,
         knows=claim_words.knows(found.unit),
         assumes=(*claim_words.assumes(found.unit, ledger), *declared.assumes),
         unit=found.unit,
         unit_definition=declared.unit_definition or UNIT_DEFINITIONS[found.unit],
         adjacency=found.adjacency,
-        composition=claim_words.composition(found, ledger),
+        composition=claim_words.composition(found, ledger, declared.what),
         covers_all_private_accesses=not declared.labels_from_documents,
         sampling_as_implemented=found.sampling,
         hyperparameter_tuning=tuning,

@@ -1,0 +1,212 @@
+"""Synthetic documents: sealed, opened only as signed, and drawn again from their specifications."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import hushdoc_builders as build
+import pytest
+
+import hushdoc
+from hushdoc import Policy, SyntheticDocuments, verify
+from hushdoc.certificate import statement
+from hushdoc.errors import ArtifactError, CheckpointError, HushdocError, PolicyViolationError
+from hushdoc.reading import page_image
+from hushdoc.synthetic_documents import ADVERSARY
+from hushdoc_export import sealing, synthetic
+from hushdoc_export.release import Release
+from hushdoc_training import synthetic_checkpoint
+from hushdoc_training.invented.random_draws import Draws
+from hushdoc_training.invented.specification import draw
+from hushdoc_training.recipes.synthesis.reproduction import require_reproduced
+from hushdoc_training.synthetic_checkpoint import SyntheticCheckpoint
+
+KEY = build.known_key(1)
+RELEASE = Release(key=KEY, name="receipts", issuer="tests")
+SPECIFICATIONS = tuple(
+    draw(Draws(31, number), {"document_type": [0.0, 0.0, 1.0, 0.0]}) for number in range(3)
+)
+
+
+def policy(**change: Any) -> Policy:
+    return build.policy(KEY, **({"adversary": ADVERSARY} | change))
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    claim = build.claim(build.guarantee(adversary=ADVERSARY), releases=("synthetic-records",))
+    folder = tmp_path_factory.mktemp("synthetic") / "run" / "checkpoint"
+    made = SyntheticCheckpoint(specifications=SPECIFICATIONS, labels="sroie", claim=claim)
+    synthetic_checkpoint.save(folder, made)
+    return folder.parent
+
+
+@pytest.fixture(scope="module")
+def sealed(checkpoint: Path) -> Path:
+    return synthetic.export(checkpoint, checkpoint.parent / "sealed", RELEASE)
+
+
+@pytest.fixture
+def copied(sealed: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sealed, tmp_path / "copied"))
+
+
+def sealed_anew(sealed: Path, out: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
+    """Returns the same set with other files, signed by the same key as an issuer might."""
+    found = hushdoc.artifact.artifact.read_unverified(sealed)
+    contents = {subject.name: (sealed / subject.name).read_bytes() for subject in found.subjects}
+    change(contents)
+    return sealing.seal(out, contents, found.certificate, labels=None, key=KEY)
+
+
+def test_documents_are_opened_as_they_were_drawn(sealed: Path) -> None:
+    assert verify(sealed, policy()).passed
+    documents = SyntheticDocuments.open(sealed, policy=policy())
+    assert [item.document.id for item in documents] == [one.id for one in SPECIFICATIONS]
+    assert len(documents) == len(SPECIFICATIONS)
+    first = next(iter(documents))
+    assert {span.label for span in first.spans} <= {"company", "date", "address", "total"}
+    image = page_image(first.document.pages[0])
+    assert image.size == (first.document.pages[0].width, first.document.pages[0].height)
+    require_reproduced(documents)
+    card = (sealed / "README.md").read_text()
+    assert "Documents that nobody has" in card
+    assert "SyntheticDocuments.open" in card
+    assert (sealed / synthetic.CONTACT_SHEET).read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_same_specifications_give_the_same_files(checkpoint: Path, tmp_path: Path) -> None:
+    made = synthetic_checkpoint.load(checkpoint)
+    assert made.specifications == SPECIFICATIONS
+    lines = [synthetic._line(one, made.labels, set()) for one in made.specifications[:1]]
+    again = [synthetic._line(one, made.labels, set()) for one in made.specifications[:1]]
+    assert lines == again
+
+
+def test_a_policy_for_models_and_no_policy_open_nothing(sealed: Path) -> None:
+    with pytest.raises(PolicyViolationError, match="NO_GUARANTEE_FOR_ADVERSARY"):
+        SyntheticDocuments.open(sealed, policy=policy(adversary="model-recipient"))
+    with pytest.raises(PolicyViolationError, match="EPSILON_TOO_LARGE"):
+        SyntheticDocuments.open(sealed, policy=policy(max_epsilon=0.001))
+    with pytest.raises(HushdocError, match="policy"):
+        SyntheticDocuments.open(sealed, policy=None)  # type: ignore[arg-type]
+    with pytest.raises(HushdocError, match="SyntheticDocuments"):
+        hushdoc.load(sealed, policy=policy())
+
+
+@pytest.mark.parametrize("name", ["documents-00000.jsonl", "images-00000.safetensors"])
+def test_a_tampered_or_missing_shard_is_refused(name: str, copied: Path) -> None:
+    content = (copied / name).read_bytes()
+    (copied / name).write_bytes(content[:-9] + b"X" + content[-8:])
+    with pytest.raises(ArtifactError) as refused:
+        SyntheticDocuments.open(copied, policy=policy())
+    assert refused.value.code == "DIGEST_MISMATCH"
+    (copied / name).unlink()
+    with pytest.raises(ArtifactError) as refused:
+        SyntheticDocuments.open(copied, policy=policy())
+    assert refused.value.code == "MISSING_FILE"
+
+
+def _lines(change: Callable[[list[Any]], Any]) -> Callable[[dict[str, bytes]], None]:
+    def changed(contents: dict[str, bytes]) -> None:
+        lines = [json.loads(line) for line in contents["documents-00000.jsonl"].splitlines()]
+        lines = change(lines) or lines
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        contents["documents-00000.jsonl"] = text.encode()
+
+    return changed
+
+
+def _shards(contents: dict[str, bytes]) -> None:
+    manifest = json.loads(contents["hushdoc.json"])
+    (shard,) = manifest["preprocessing"]["shards"]
+    manifest["preprocessing"]["shards"] = [shard, shard]
+    contents["hushdoc.json"] = json.dumps(manifest).encode()
+
+
+def _swapped(contents: dict[str, bytes]) -> None:
+    manifest = json.loads(contents["hushdoc.json"])
+    (shard,) = manifest["preprocessing"]["shards"]
+    shard["documents"], shard["images"] = shard["images"], shard["documents"]
+    contents["hushdoc.json"] = json.dumps(manifest).encode()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _lines(lambda lines: lines[:2]),
+        _lines(lambda lines: [lines[0], lines[0], lines[2]]),
+        _lines(lambda lines: lines[0].pop("specification") and None),
+        _lines(lambda lines: lines[0].update(specification=[])),
+        _lines(lambda lines: lines[0].update(id="another")),
+        _lines(lambda lines: lines[0]["pages"][0].update(width=7)),
+        _lines(lambda lines: lines[0].update(pages=[])),
+        _lines(lambda lines: lines[0].update(secret="x")),
+        _shards,
+        _swapped,
+    ],
+)
+def test_signed_shards_that_do_not_hold_what_they_declare_are_refused(
+    change: Callable[[dict[str, bytes]], None], sealed: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ArtifactError) as refused:
+        SyntheticDocuments.open(sealed_anew(sealed, tmp_path / "new", change), policy=policy())
+    assert refused.value.code in ("BAD_DOCUMENTS", "BAD_SAFETENSORS")
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda lines: lines[0]["pages"][0]["words"][3].update(text="SECRET"), "words and boxes"),
+        (lambda lines: lines[1].update(spans=[]), "labels"),
+        (lambda lines: lines[2].update(provider="provider-00000"), "provider"),
+        (
+            lambda lines: lines[0]["specification"].update(content="0" * 16),
+            "id, words and boxes",
+        ),
+    ],
+)
+def test_words_that_a_specification_does_not_give_are_found(
+    change: Callable[[list[Any]], Any], found: str, sealed: Path, tmp_path: Path
+) -> None:
+    made = sealed_anew(sealed, tmp_path / "new", _lines(change))
+    documents = SyntheticDocuments.open(made, policy=policy())
+    with pytest.raises(ArtifactError, match=found) as refused:
+        require_reproduced(documents)
+    assert refused.value.code == "DOCUMENTS_NOT_REPRODUCED"
+
+
+def test_pages_of_another_generator_are_not_compared(sealed: Path) -> None:
+    documents = SyntheticDocuments.open(sealed, policy=policy())
+    other = replace(documents, contents=replace(documents.contents, generator=99))
+    with pytest.raises(ArtifactError, match="version 99"):
+        require_reproduced(other)
+
+
+def test_damaged_checkpoints_are_refused(checkpoint: Path, tmp_path: Path) -> None:
+    for name, content in (
+        ("specifications.jsonl", "{}\n"),
+        ("specifications.jsonl", ""),
+        ("checkpoint.json", '{"formatVersion": 1, "task": "synthetic-documents"}'),
+        ("checkpoint.json", '{"formatVersion": 1, "task": "kie"}'),
+    ):
+        folder = tmp_path / f"{len(content)}"
+        shutil.copytree(checkpoint / "checkpoint", folder)
+        (folder / name).write_text(content)
+        with pytest.raises(CheckpointError):
+            synthetic.export(folder, tmp_path / "out", RELEASE)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_statement_is_of_documents(sealed: Path) -> None:
+    found = hushdoc.artifact.artifact.read_unverified(sealed)
+    again, _ = statement.parse_statement(statement.statement(found.certificate, found.subjects))
+    assert again.model.task == "synthetic-documents"
+    (step,) = again.derivation
+    assert step["step"] == "draw-documents"
+    assert step["dataDependent"] is False

@@ -1,0 +1,246 @@
+"""Evolution: private votes to a checkpoint, killed at the worst moment, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hushdoc.document.page import Box, Word
+from hushdoc.errors import AnnotationError, CheckpointError, OutputExistsError, PrivacyError
+from hushdoc.labels import LabelledDocument
+from hushdoc_training import invented, synthetic_checkpoint
+from hushdoc_training.invented import released
+from hushdoc_training.invented.word_lists import word_list
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.recipes.synthesis import evolution
+from hushdoc_training.recipes.synthesis.evolution import evolve
+from hushdoc_training.recipes.synthesis.settings import EvolutionSettings, weights_of_factors
+from hushdoc_training.runs.loop import Outcome
+from hushdoc_training.synthesis import ballots, embedding
+
+SMALL = EvolutionSettings(pool=12, nearest=3, documents=5, document_types=("till-receipt",))
+SECRET = "Xyzzyvault"
+
+
+def _private() -> list[LabelledDocument]:
+    """Receipts, each with a word that stands in no public list."""
+    config = invented.InventedConfig(document_types=("till-receipt",))
+    made = []
+    for number, item in enumerate(invented.documents(seed=4, count=8, config=config)):
+        (page,) = item.document.pages
+        word = Word(text=f"{SECRET}{number}", box=Box(x0=1, y0=1, x1=9, y1=9))
+        page = replace(page, words=(word, *page.words))
+        made.append(replace(item, document=replace(item.document, pages=(page,)), spans=()))
+    return made
+
+
+PRIVATE = _private()
+
+
+@cache
+def plan(rounds: int = 1, epsilon: float = 8.0) -> PrivacyPlan:
+    return PrivacyPlan.calibrated(
+        epsilon=epsilon,
+        sampling_rate=1.0,
+        steps=rounds,
+        clipping_norm=1.0,
+        expected_records=8,
+    )
+
+
+def run(out: Path, rounds: int = 1, **further: Any) -> Outcome:
+    settings = further.pop("settings", SMALL)
+    documents = further.pop("documents", PRIVATE)
+    return evolve(
+        documents, plan(rounds), settings, out=out, name="receipts", quiet=True, **further
+    )
+
+
+def killed(out: Path, rounds: int, **further: Any) -> None:
+    """Runs in a process of its own, which SIGKILL ends when the first vote of a round is cast."""
+    process = os.fork()
+    if process == 0:
+        cast = ballots.ballot
+        kill = lambda point: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
+        doomed = further.pop("doomed")
+        calls: list[int] = []
+
+        def ballot(*arguments: Any, **keywords: Any) -> Any:
+            calls.append(1)
+            return kill if len(calls) == doomed else cast(*arguments, **keywords)
+
+        ballots.ballot = ballot  # type: ignore[assignment]
+        try:
+            run(out, rounds, **further)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(process, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+
+@pytest.mark.parametrize("vote", ballots.VOTES)
+def test_votes_become_a_checkpoint_with_what_was_spent(vote: str, tmp_path: Path) -> None:
+    settings = replace(SMALL, vote=vote)
+    assert run(tmp_path / "run", 2, settings=settings) == Outcome(charged=2, interrupted=False)
+    made = synthetic_checkpoint.load(tmp_path / "run")
+    assert len(made.specifications) == settings.documents
+    assert {one["document_type"] for one in made.specifications} == {"till-receipt"}
+    (guarantee,) = made.claim.guarantees
+    assert (guarantee.kind, guarantee.adversary, guarantee.unit) == (
+        "dp",
+        "synthetic-data-recipient",
+        "document",
+    )
+    assert guarantee.epsilon == pytest.approx(8.0, rel=1e-3)
+    assert made.claim.releases == ("synthetic-records",)
+    assert made.claim.protected_data[0].units[0].count is None
+    assert [access.purpose for access in made.claim.data_accesses][0] == "votes"
+    assert "gradient" not in made.claim.protected_data[0].contribution_bound
+
+
+def test_no_word_of_a_private_page_is_released_or_kept(tmp_path: Path) -> None:
+    run(
+        tmp_path / "run", ledger=Ledger.create(tmp_path / "ledger", data="r", epsilon=9, delta=1e-5)
+    )
+    for file in (tmp_path / "run").rglob("*"):
+        assert not file.is_file() or SECRET.encode() not in file.read_bytes()
+    made = synthetic_checkpoint.load(tmp_path / "run")
+    public = embedding.words_of(released.document_of(made.specifications[0], "fields").document)
+    assert not any(SECRET.casefold() in word for word in public)
+    assert all(SECRET not in word for word in word_list("goods.groceries"))
+
+
+def test_the_number_of_documents_shapes_nothing_that_is_released(tmp_path: Path) -> None:
+    """Fewer documents give a claim, a run folder and a release of the same shape."""
+    for number, documents in enumerate((PRIVATE, PRIVATE[:3])):
+        run(tmp_path / str(number), documents=documents)
+    first, second = (synthetic_checkpoint.load(tmp_path / str(number)) for number in range(2))
+    assert len(first.specifications) == len(second.specifications)
+    same = ("training", "data_accesses", "protected_data", "transcripts", "caveats", "guarantees")
+    for name in same:
+        assert getattr(first.claim, name) == getattr(second.claim, name)
+    texts = [(tmp_path / str(number) / "run.json").read_text() for number in range(2)]
+    assert json.loads(texts[0]).keys() == json.loads(texts[1]).keys()
+
+
+def test_documents_that_cannot_vote_are_no_error_and_are_not_counted_aloud(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (page,) = PRIVATE[0].document.pages
+    empty = replace(page, words=())
+    word = Word(text="total", box=Box(x0=float("nan"), y0=0, x1=1, y1=1))
+    strange = [
+        replace(PRIVATE[0], document=replace(PRIVATE[0].document, id=name, pages=(page,)), spans=())
+        for name, page in (("empty", empty), ("nan", replace(page, words=(word,))))
+    ]
+    run(tmp_path / "run", documents=[*PRIVATE, *strange])
+    printed = capsys.readouterr()
+    assert printed.out + printed.err == ""
+    claim = synthetic_checkpoint.load(tmp_path / "run").claim
+    assert "casts the vector 0" in claim.protected_data[0].contribution_bound
+
+
+def test_a_kill_between_charge_and_vote_spends_the_round_and_no_more(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="receipts", epsilon=9, delta=1e-5)
+    out = tmp_path / "run"
+    killed(out, 3, doomed=2, ledger=Ledger.open(ledger.path))
+    (known,) = Ledger.open(ledger.path).runs()
+    assert (known.charged, known.reserved) == (2, 3)
+    assert [file.name for file in sorted(out.glob("votes-*"))] == ["votes-0001.safetensors"]
+    with pytest.raises(PrivacyError, match="reserved"):  # beside the run that was killed
+        run(tmp_path / "other", 3, ledger=Ledger.open(ledger.path))
+    assert run(out, 3, ledger=Ledger.open(ledger.path), resume=True).charged == 3
+    (known,) = Ledger.open(ledger.path).runs()
+    assert (known.charged, known.closed) == (3, True)
+    assert [file.name for file in sorted(out.glob("votes-*"))] == [
+        "votes-0001.safetensors",
+        "votes-0003.safetensors",
+    ]
+    claim = synthetic_checkpoint.load(out).claim
+    assert claim.guarantees[0].epsilon == pytest.approx(8.0, rel=1e-3)  # all three, the lost too
+    assert claim.training["receipt"]["steps"] == 2
+
+
+def test_a_run_that_lost_its_only_round_has_nothing_to_release(tmp_path: Path) -> None:
+    killed(tmp_path / "run", 1, doomed=1)
+    with pytest.raises(OutputExistsError):
+        run(tmp_path / "run")
+    with pytest.raises(CheckpointError, match="nothing to finish"):
+        run(tmp_path / "run", 1, resume=True)
+
+
+def test_a_resumed_run_draws_the_same_pools(tmp_path: Path) -> None:
+    killed(tmp_path / "run", 2, doomed=2)
+    saved = (tmp_path / "run" / "votes-0001.safetensors").read_bytes()
+    with pytest.raises(CheckpointError, match="other settings: claim, nearest"):
+        run(tmp_path / "run", 2, settings=replace(SMALL, nearest=4), resume=True)
+    with pytest.raises(CheckpointError, match="documents"):
+        run(tmp_path / "run", 2, documents=PRIVATE[:-1], resume=True)
+    (tmp_path / "run" / "votes-0001.safetensors").write_bytes(saved[:-3])
+    with pytest.raises(CheckpointError, match="can't be read"):
+        run(tmp_path / "run", 2, resume=True)
+
+
+def test_what_is_refused_before_a_charge_takes_no_folder(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(AnnotationError, match="no document to vote"):
+        run(out, documents=[])
+    small = Ledger.create(tmp_path / "ledger", data="receipts", epsilon=1, delta=1e-5)
+    with pytest.raises(PrivacyError) as refused:
+        run(out, ledger=small)
+    assert refused.value.code == "BUDGET_EXCEEDED"
+    half = PrivacyPlan.calibrated(
+        epsilon=8, sampling_rate=0.5, steps=1, clipping_norm=1.0, expected_records=8
+    )
+    with pytest.raises(ValueError, match="sampling rate 0.5"):
+        evolve(PRIVATE, half, SMALL, out=out, name="receipts")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"vote": "most"},
+        {"labels": "none"},
+        {"pool": 0},
+        {"nearest": 13},
+        {"documents": 5001},
+        {"document_types": ("poem",)},
+        {"document_types": ()},
+        {"seed": -1},
+    ],
+)
+def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        replace(SMALL, **wrong)
+
+
+def test_factors_share_the_norm_of_a_vote() -> None:
+    weights = weights_of_factors()
+    assert weights.sum() == pytest.approx(1.0)
+    assert (weights > 0).all()
+
+
+def test_many_like_documents_move_the_proposal_towards_them() -> None:
+    """Forms alone vote, and forms are proposed; types that nobody asked for are not."""
+    settings = replace(SMALL, pool=80, nearest=5, document_types=("till-receipt", "form"))
+    start = evolution.Proposal(weights=evolution.settings_of.prior(settings))
+    specifications = start.drawn(settings.pool, 1)
+    pool = evolution.pool_of(specifications, settings)
+    mine = [place for place, one in enumerate(specifications) if one["document_type"] == "form"]
+    cast = ballots.ballot("factors", pool, nearest=settings.nearest)
+    sums = np.sum([cast(pool.points[place]) for place in mine for _ in range(9)], axis=0)
+    after = evolution.after(start, specifications, pool, sums, settings, 0.5)
+    kinds = dict(zip(invented.KNOWN_TYPES, after.weights["document_type"], strict=True))
+    assert kinds["form"] > 2 * kinds["till-receipt"]
+    assert kinds["invoice"] == kinds["receipt"] == 0

@@ -1,0 +1,134 @@
+"""Embedding, ballots and proposals: norms, neighbours, known answers, and documents without use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Page, Word
+from hushdoc_training.privacy.votes import summed
+from hushdoc_training.synthesis import ballots, embedding, proposals
+from hushdoc_training.synthesis.ballots import VOTES, Pool
+
+
+def document(*texts: str, pages: int = 1, x: float = 10.0) -> Document:
+    words = tuple(
+        Word(text=text, box=Box(x0=x, y0=20.0 * place, x1=x + 50, y1=20.0 * place + 12))
+        for place, text in enumerate(texts)
+    )
+    page = Page(width=300, height=900, words=words)
+    return Document(id="one", pages=(page,) * pages)
+
+
+def random_pool(rng: np.random.Generator, size: int = 40) -> Pool:
+    points = rng.random((size, 30))
+    sizes = (4, 7, 3)
+    return Pool(
+        points=points / np.linalg.norm(points, axis=1, keepdims=True),
+        levels=np.stack([rng.integers(0, count, size) for count in sizes], axis=1),
+        sizes=sizes,
+        weights=np.array([0.5, 0.3, 0.2]),
+    )
+
+
+def test_points_have_norm_one_and_the_mean_of_pages_no_more() -> None:
+    one = embedding.embed(document("Total:", "RM12.50", "25/12/2018", "JALAN"))
+    assert one.shape == (embedding.SIZE,)
+    assert np.linalg.norm(one) == pytest.approx(1.0)
+    assert np.allclose(embedding.embed(document("Total:", "RM12.50", pages=3)), embedding.embed(
+        document("Total:", "RM12.50")
+    ))  # fmt: skip
+
+
+def test_a_document_is_embedded_alone_and_values_by_their_shapes() -> None:
+    first, second = (
+        embedding.embed(document("Date", date)) for date in ("01/02/2019", "31/12/1987")
+    )
+    assert np.allclose(first, second)
+    other = embedding.embed(document("Date", "2019-02-01"))
+    assert np.linalg.norm(first - other) > 0.3
+    assert embedding.words_of(document("TOTAL: 12,50", "total")) == {"total", "00,00"}
+
+
+@pytest.mark.parametrize(
+    "strange", [document(), document("a", x=float("nan")), document("a", x=float("inf"))]
+)
+def test_what_has_no_words_or_no_finite_box_is_at_zero_and_votes_for_nothing(
+    strange: Document,
+) -> None:
+    point = embedding.embed(strange)
+    assert not point.any()
+    pool = random_pool(np.random.default_rng(1))
+    for vote in VOTES:
+        cast = ballots.ballot(vote, pool, nearest=3)(np.zeros(30))
+        assert cast.shape == (ballots.size_of(vote, pool),)
+        assert not cast.any()
+
+
+@pytest.mark.parametrize("vote", VOTES)
+@pytest.mark.parametrize("nearest", [1, 7, 40])
+def test_one_document_more_moves_the_noiseless_sum_by_at_most_one(vote: str, nearest: int) -> None:
+    rng = np.random.default_rng(nearest)
+    pool = random_pool(rng)
+    points = [*rng.random((25, 30)) * rng.choice([0.01, 1.0, 50.0], (25, 1)), np.zeros(30)]
+    cast, size = ballots.ballot(vote, pool, nearest=nearest), ballots.size_of(vote, pool)
+    step = 2.0**-20
+    whole, _ = summed(points, cast, size, norm=1.0, step=step)
+    moves = []
+    for place in range(len(points)):
+        fewer, _ = summed([*points[:place], *points[place + 1 :]], cast, size, norm=1.0, step=step)
+        moves.append(float(np.linalg.norm(whole - fewer)) * step)
+    assert max(moves) <= 1.0
+    assert max(moves) > 0.4  # and the bound is nearly reached
+    assert min(moves) == 0.0
+
+
+def test_a_vote_of_one_document_hangs_on_no_other() -> None:
+    rng = np.random.default_rng(3)
+    pool = random_pool(rng)
+    points = list(rng.random((6, 30)))
+    for vote in VOTES:
+        cast = ballots.ballot(vote, pool, nearest=5)
+        alone = [cast(point) for point in points]
+        together, _ = summed(points, cast, len(alone[0]), norm=1.0, step=2.0**-20)
+        assert np.allclose(together * 2.0**-20, np.sum(alone, axis=0), atol=1e-4)
+
+
+def test_nearest_pages_and_what_they_were_made_from() -> None:
+    pool = Pool(
+        points=np.eye(3),
+        levels=np.array([[0, 1], [0, 0], [1, 2]]),
+        sizes=(2, 3),
+        weights=np.array([0.64, 0.36]),
+    )
+    near = np.array([1.0, 0.5, 0.0])
+    pages = ballots.ballot("pages", pool, nearest=2)(near)
+    assert pages.tolist() == pytest.approx([2**-0.5, 2**-0.5, 0])
+    factors = ballots.ballot("factors", pool, nearest=2)(near)
+    assert factors.tolist() == pytest.approx([0.8, 0, 0.3, 0.3, 0])
+    with pytest.raises(ValueError, match="nearest is 4"):
+        ballots.ballot("pages", pool, nearest=4)
+    with pytest.raises(ValueError, match="vote is 'most'"):
+        ballots.ballot("most", pool, nearest=1)
+
+
+def test_proposals_forget_what_does_not_stand_out_of_the_noise() -> None:
+    assert proposals.shares_of_pages(np.array([1.0, -4, 0]), deviation=2.0).tolist() == [1 / 3] * 3
+    sums = np.array([40.0, 1.0, 1.0, -2.0])
+    (found,) = proposals.shares_of_values(sums, [4], np.ones(1), deviation=3.0)
+    assert found.sum() == pytest.approx(1.0)
+    assert found[0] > 0.8
+    assert found[1] == pytest.approx(found[3])
+    (nothing,) = proposals.shares_of_values(-sums, [4], np.ones(1), deviation=99.0)
+    assert nothing.tolist() == [0.25] * 4
+
+
+def test_fitted_shares_reproduce_a_mixture_of_pages() -> None:
+    rng = np.random.default_rng(5)
+    points = np.abs(rng.normal(size=(12, 60)))
+    shares = np.zeros(12)
+    shares[[2, 5, 7]] = 0.5, 0.3, 0.2
+    found = proposals.shares_fitted(426 * shares @ points, points)
+    assert np.abs(found - shares).sum() < 0.25
+    assert proposals.shares_fitted(np.zeros(60), points).tolist() == [1 / 12] * 12

@@ -1,0 +1,176 @@
+"""The subcommand `synthesize`: invented documents like private ones, by private votes."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hushdoc.commands.parsing import usage_errors
+from hushdoc.commands.policy_options import policy_from, policy_options
+from hushdoc_training.commands import kie_data
+from hushdoc_training.commands.data import SOURCE
+from hushdoc_training.commands.training_options import (
+    add_choice,
+    add_name,
+    add_number,
+    add_out,
+    add_votes,
+    calibrated,
+    print_head,
+    require_small_delta,
+    small_delta,
+)
+
+if TYPE_CHECKING:
+    from hushdoc.commands.parsing import Subcommands
+    from hushdoc_training.recipes.synthesis.settings import EvolutionSettings
+
+DESCRIPTION = """Makes documents that can be given away, like private ones, by a generator of ours.
+
+  hushdoc synthesize evolution --data path/to/receipts --epsilon 1 --out runs/receipts
+  hushdoc export runs/receipts --out receipts-given-away --key private.pem
+
+Each private document votes for the invented ones that resemble it, and noise is added to the sum.
+No word of what comes out was read from a private document. docs/synthesis.md says more."""
+
+
+def register(subcommands: Subcommands) -> None:
+    """Adds `hushdoc synthesize`."""
+    parser = subcommands.add_parser(
+        "synthesize",
+        help="make documents that can be given away",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    methods = parser.add_subparsers(title="methods", dest="method", required=True, metavar="METHOD")
+    _register_evolution(methods)
+    _register_check(methods)
+
+
+def _register_evolution(methods: Subcommands) -> None:
+    evolution = methods.add_parser(
+        "evolution",
+        help="steer the generator of invented documents by private votes",
+        description="Steers the generator of invented documents by private votes. All numbers are "
+        "public constants: choose them without looking at the documents.",
+    )
+    data = evolution.add_argument_group("documents")
+    data.add_argument(
+        "--data", required=True, metavar="SOURCE", help=f"{SOURCE}; see docs/data-formats.md"
+    )
+    add_name(data)
+    made = evolution.add_argument_group("what is made")
+    add_out(made)
+    made.add_argument("--resume", action="store_true", help="continue the interrupted run in --out")
+    add_number(made, "--documents", "N", 500, "number of documents that are released")
+    add_choice(
+        made,
+        "--labels",
+        ("cord", "docile", "fields", "form", "sroie", "wildreceipt"),
+        "fields",
+        "label set of the documents that are made",
+    )
+    made.add_argument(
+        "--types",
+        metavar="TYPE[+TYPE]",
+        default="form+invoice+receipt+till-receipt",
+        help="which document types are invented (default: all: form+invoice+receipt+till-receipt)",
+    )
+    add_number(made, "--seed", "N", 0, "seed of what is invented, not of noise")
+    privacy = evolution.add_argument_group("privacy")
+    add_number(privacy, "--epsilon", "E", 1.0, "privacy budget")
+    add_choice(
+        privacy,
+        "--vote",
+        ("pages", "factors", "moments"),  # ballots.VOTES, whose module loads numpy
+        "factors",
+        "what documents vote for: the nearest invented pages, what those were made from, or their "
+        "own place, to which the invented pages are fitted",
+    )
+    add_number(privacy, "--pool", "N", 600, "number of invented pages to vote for in a round")
+    add_number(privacy, "--nearest", "N", 10, "number of invented pages that a document votes for")
+    add_votes(evolution, privacy, rounds=1, expected_records=500)
+    evolution.add_argument("--quiet", action="store_true", help="print no progress")
+    evolution.mark_expert("--seed", "--pool", "--nearest")
+    evolution.set_defaults(run=run_evolution, extra="training")
+
+
+def _register_check(methods: Subcommands) -> None:
+    check = methods.add_parser(
+        "check",
+        help="draw a sealed set of documents again and compare",
+        description="Verifies a sealed set of synthetic documents, draws every page again from its "
+        "specification and compares words, boxes, labels, questions and pixels.",
+    )
+    check.add_argument("artifact", type=Path, metavar="ARTIFACT", help="the artifact's folder")
+    policy_options(check)
+    check.set_defaults(run=run_check, extra="training")
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Prints how many documents are as their specifications give them."""
+    from hushdoc.arguments import counted
+    from hushdoc.synthetic_documents import SyntheticDocuments
+    from hushdoc.system.progress import TaskProgress
+    from hushdoc_training.recipes.synthesis.reproduction import require_reproduced
+
+    documents = SyntheticDocuments.open(options.artifact, policy=policy_from(options))
+    with TaskProgress("document", quiet=False) as progress:
+        require_reproduced(documents, seen=progress.show)
+    print(f"{counted(len(documents), 'document')}: each is what its specification gives")
+    return 0
+
+
+def run_evolution(options: argparse.Namespace) -> int:
+    """Votes; Ctrl-C is a KeyboardInterrupt that says how to go on."""
+    from hushdoc_training.data import dataset
+    from hushdoc_training.ledger.ledger import Ledger
+    from hushdoc_training.recipes.synthesis import evolution
+    from hushdoc_training.runs import loop
+
+    if options.documents_changed and options.ledger is None:
+        options.refuse_usage("--documents-changed needs --ledger")
+    settings = _settings(options)
+    ledger = None if options.ledger is None else Ledger.open(options.ledger)
+    if options.delta is None and ledger is None:
+        options.delta = small_delta(max(1, options.expected_records))
+    plan = calibrated(options, ledger, sampling_rate=1.0)
+    require_small_delta(plan, options.expected_records)
+    source = dataset.Source(location=options.data, documents=None, seed=0, labels=None)
+    documents = dataset.read(
+        source, seen=lambda done, total: None, report=kie_data.reporter(source, hidden=True)
+    )
+    outcome = evolution.evolve(
+        documents,
+        plan,
+        settings,
+        out=options.out,
+        name=options.name or kie_data.name_of(source, ledger, public=False),
+        hyperparameter_tuning=options.tuned_on,
+        ledger=ledger,
+        documents_changed=options.documents_changed,
+        resume=options.resume,
+        quiet=options.quiet,
+        copies=options.duplicates,
+    )
+    if outcome.interrupted:
+        raise loop.interrupted_after(outcome.charged)
+    print(f"Checkpoint: {options.out / 'checkpoint'}")
+    print_head(ledger)
+    return 0
+
+
+def _settings(options: argparse.Namespace) -> EvolutionSettings:
+    from hushdoc_training.recipes.synthesis.settings import EvolutionSettings
+
+    with usage_errors(options):
+        return EvolutionSettings(
+            vote=options.vote,
+            pool=options.pool,
+            nearest=options.nearest,
+            documents=options.documents,
+            labels=options.labels,
+            document_types=tuple(options.types.split("+")),
+            seed=options.seed,
+        )

@@ -1,0 +1,21 @@
+"""Released documents: what is given away of a specification, the same wherever it is drawn."""
+
+from __future__ import annotations
+
+import io
+
+from hushdoc.labels import LabelledDocument
+from hushdoc_training.invented import drawing, planning
+from hushdoc_training.invented.specification import Specification, plan_of
+
+
+def document_of(specification: Specification, labels: str) -> LabelledDocument:
+    """Returns the words, boxes, labels and questions of a specification, without its image."""
+    return planning.labelled(plan_of(specification, labels=labels), labels)
+
+
+def image_of(specification: Specification) -> bytes:
+    """Returns the page's image in shades of gray, as the bytes of a PNG file."""
+    stream = io.BytesIO()
+    drawing.draw(plan_of(specification)).convert("L").save(stream, format="PNG")
+    return stream.getvalue()

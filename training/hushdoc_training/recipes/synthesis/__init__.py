@@ -1,0 +1,1 @@
+"""Private synthetic documents: evolution."""

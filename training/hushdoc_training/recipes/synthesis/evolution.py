@@ -1,0 +1,299 @@
+"""Evolution: private votes steer the generator of invented documents, round by round.
+
+Private Evolution (Lin et al. 2024, arXiv 2305.15560) with a simulator (arXiv 2502.05505): a pool of
+public documents is drawn from the present proposal, each private document votes for what resembles
+it, noise is added to the sum, and the next proposal is computed from the noisy sum. What is
+released is drawn from the last proposal, so nothing of it was ever read from a private document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as packed
+
+from hushdoc.errors import AnnotationError, CheckpointError
+from hushdoc.labels import LabelledDocument
+from hushdoc.system import atomic_files
+from hushdoc.system.progress import TaskProgress
+from hushdoc_training import duplicates, synthetic_checkpoint
+from hushdoc_training.invented import released, specification
+from hushdoc_training.invented.random_draws import Draws
+from hushdoc_training.invented.specification import FACTORS, Specification
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
+from hushdoc_training.privacy.votes import PrivateVotes
+from hushdoc_training.private_view import PrivateView
+from hushdoc_training.receipt import Receipt
+from hushdoc_training.recipes.kie import identity
+from hushdoc_training.recipes.synthesis import settings as settings_of
+from hushdoc_training.recipes.synthesis.settings import EvolutionSettings
+from hushdoc_training.runs import loop, state
+from hushdoc_training.runs.account import Terms
+from hushdoc_training.runs.claim_words import SYNTHETIC_DOCUMENTS
+from hushdoc_training.runs.loop import Outcome
+from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.receipts import Declared
+from hushdoc_training.runs.recipe_run import RecipeRun
+from hushdoc_training.runs.run_folder import SETTINGS
+from hushdoc_training.synthesis import ballots, embedding, proposals
+from hushdoc_training.synthesis.ballots import Pool
+from hushdoc_training.synthetic_checkpoint import SyntheticCheckpoint
+
+Floats = npt.NDArray[np.float64]
+
+NORM = 1.0
+"""Euclidean norm of a vote, at most."""
+
+CONTRIBUTION = (
+    "each document with all its pages is one record and casts one vote of Euclidean norm at most 1 "
+    "in each round; a document without words, or whose boxes are not finite, casts the vector 0, "
+    "and how many do is not released"
+)
+ASSUMES = (
+    "how documents become points, the pools, the weights of votes, the thresholds, the number of "
+    "rounds and the size of the data set were chosen without looking at the documents",
+)
+
+_VARIED = (0.35, 0.25, 0.18, 0.12)
+"""Probability of each factor to be drawn anew in a child of a page, by the round; then the last."""
+
+_POOL, _RELEASED = range(2)
+
+
+@dataclass(kw_only=True)
+class Proposal:
+    """What the votes have led to: odds of values, or parents with their shares.
+
+    Attributes:
+        weights: Odds of factors' values; those of the prior at first.
+        parents: Pages to vary; none at first, and none where values were voted for.
+        shares: How often each parent is varied.
+        rounds: How many noisy sums it was made from.
+    """
+
+    weights: dict[str, list[float]]
+    parents: tuple[Specification, ...] = ()
+    shares: Floats = field(default_factory=lambda: np.zeros(0))
+    rounds: int = 0
+
+    def drawn(self, count: int, *key: int) -> tuple[Specification, ...]:
+        """Returns so many specifications, each with a content of its own."""
+        share = _VARIED[min(max(self.rounds, 1), len(_VARIED)) - 1]
+        ends = np.cumsum(self.shares)
+        made: dict[str, Specification] = {}
+        number = 0
+        while len(made) < count:
+            rng, parent = Draws(*key, number), None
+            if self.parents:
+                parent = self.parents[int(np.searchsorted(ends, rng.unit() * ends[-1], "right"))]
+            one = specification.vary(
+                parent, rng, share=share if parent else 1.0, weights=self.weights
+            )
+            made.setdefault(one.id, one)
+            number += 1
+        return tuple(made.values())
+
+
+def evolve(
+    documents: Sequence[LabelledDocument],
+    plan: PrivacyPlan,
+    settings: EvolutionSettings,
+    *,
+    out: Path,
+    name: str,  # what the certificate calls the documents
+    hyperparameter_tuning: str = "none",  # on what the settings were chosen
+    ledger: Ledger | None = None,
+    documents_changed: bool = False,
+    resume: bool = False,
+    quiet: bool = False,
+    copies: str = "group",  # one of `duplicates.CHOICES`
+) -> Outcome:
+    """Takes all rounds of private votes and writes `out/checkpoint`.
+
+    A killed run is resumed: rounds that were charged and not saved are lost, and count as spent.
+
+    Raises:
+        AnnotationError: There is no document.
+        CheckpointError: There is nothing to resume, or no round was saved and none is left.
+        InputError: The ledger can't be read, or counts another unit or at another delta.
+        OutputExistsError: The folder holds something.
+        PrivacyError: The ledger has no room for the run, or its certificate would not be trusted.
+        ValueError: The plan is not one of votes of whole documents.
+    """
+    if not documents:
+        raise AnnotationError("There is no document to vote. Give a folder or file of documents.")
+    if (plan.privacy_unit, plan.clipping_norm, plan.sampling_rate) != ("document", NORM, 1.0):
+        raise ValueError(
+            f"The plan has the unit '{plan.privacy_unit}', the norm {plan.clipping_norm:g} and the "
+            f"sampling rate {plan.sampling_rate:g}; expected 'document', {NORM:g} and 1."
+        )
+    grouped = copies == "group"
+    definition = UNIT_DEFINITIONS["document"]
+    declared = Declared(
+        name=name,
+        training={
+            "method": "private evolution with a simulator",
+            "embedding": embedding.VERSION,
+            "generator": specification.VERSION,
+            **asdict(settings),
+        },
+        hyperparameter_tuning=hyperparameter_tuning,
+        assumes=ASSUMES,
+        releases=("synthetic-records",),
+        contribution_bound=CONTRIBUTION,
+        unit_definition=duplicates.defined(definition) if grouped else None,
+        caveats=(duplicates.CAVEAT,) if grouped else (),
+        what=SYNTHETIC_DOCUMENTS,
+    )
+    terms = Terms(
+        declared=declared,
+        documents=identity.documents_digest(documents),
+        title=f"evolution, in {out}",
+        ledger=ledger,
+        documents_changed=documents_changed,
+    )
+    recipe = RecipeRun(
+        out=out,
+        plan=plan,
+        terms=terms,
+        settings={"mode": "evolution", "copies": copies, **asdict(settings)},
+        resume=resume,
+        quiet=quiet,
+    )
+    recipe.announce()
+    if (ended := recipe.ended()) is not None:
+        return ended
+    run = recipe.open()
+    with state.locked(run.folder / SETTINGS):
+        return _take_rounds(run, _points(documents, copies), settings, quiet=quiet)
+
+
+def _points(documents: Sequence[LabelledDocument], copies: str) -> Records[Floats]:
+    """Returns the point of every document; of copies of one another, of one."""
+    kept = list(documents)
+    if copies == "group":
+        kept = duplicates.distinct(
+            kept,
+            texts=lambda labelled: (
+                word.text for page in labelled.document.pages for word in page.words
+            ),
+            content=identity.content,
+            told=False,
+        )
+    return Records([[embedding.embed(labelled.document)] for labelled in kept], unit="document")
+
+
+def _take_rounds(
+    run: PrivateRun, records: Records[Floats], settings: EvolutionSettings, *, quiet: bool
+) -> Outcome:
+    charged = max(run.charges.read(), run.account.charged)
+    run.charges.charged = charged
+    saved = {number: _saved(run.folder, number) for number in range(1, charged + 1)}
+    taken = {number: found for number, found in saved.items() if found is not None}
+    loop.require_state(run.folder, run.plan.steps, charged=charged, restored=max(taken, default=0))
+    receipt = taken[max(taken)][1] if taken else None
+    view = PrivateView()
+    run.keep_reads_of(view)
+    votes = PrivateVotes(
+        run.plan, records, charge=run.charge, charged=charged, receipt=receipt, view=view
+    )
+    proposal = Proposal(weights=settings_of.prior(settings))
+    with state.interrupts() as interrupted:
+        for number in range(1, run.plan.steps + 1):
+            if number <= charged and number not in taken:
+                continue  # charged, and lost in a kill
+            specifications = proposal.drawn(settings.pool, settings.seed, number, _POOL)
+            name = f"page to vote for in round {number} of {run.plan.steps},"
+            with TaskProgress(name, quiet=quiet) as progress:
+                pool = pool_of(specifications, settings, seen=progress.show)
+            if number in taken:
+                sums = taken[number][0]
+            else:
+                cast = ballots.ballot(settings.vote, pool, nearest=settings.nearest)
+                sums = votes.sums(cast, ballots.size_of(settings.vote, pool))
+                _save(run.folder, number, sums, votes.receipt)
+            proposal = after(proposal, specifications, pool, sums, settings, votes.deviation)
+            if interrupted() and number < run.plan.steps:
+                return Outcome(charged=votes.charged, interrupted=True)
+    made = proposal.drawn(settings.documents, settings.seed, 0, _RELEASED)
+    claim = run.claim(votes.receipt)
+    checkpoint = SyntheticCheckpoint(specifications=made, labels=settings.labels, claim=claim)
+    run.finish(lambda folder: synthetic_checkpoint.save(folder, checkpoint))
+    return Outcome(charged=votes.charged, interrupted=False)
+
+
+def pool_of(
+    specifications: Sequence[Specification],
+    settings: EvolutionSettings,
+    *,
+    seen: Callable[[int, int], None] = lambda done, total: None,
+) -> Pool:
+    """Returns public pages to vote for, laid out and embedded."""
+    points = []
+    for one in specifications:
+        points.append(embedding.embed(released.document_of(one, settings.labels).document))
+        seen(len(points), len(specifications))
+    return Pool(
+        points=np.array(points),
+        levels=np.array([one.levels for one in specifications], dtype=np.int64),
+        sizes=tuple(map(len, FACTORS.values())),
+        weights=settings_of.weights_of_factors(),
+    )
+
+
+def after(
+    before: Proposal,
+    specifications: tuple[Specification, ...],
+    pool: Pool,
+    sums: Floats,
+    settings: EvolutionSettings,
+    deviation: float,
+) -> Proposal:
+    """Returns the proposal that the noisy sum of a round's votes leads to."""
+    rounds = before.rounds + 1
+    if settings.vote == "factors":
+        found = proposals.shares_of_values(sums, pool.sizes, pool.weights, deviation=deviation)
+        weights = {name: odds.tolist() for name, odds in zip(FACTORS, found, strict=True)}
+        for name, allowed in settings_of.prior(settings).items():
+            weights[name] = [odd * known for odd, known in zip(weights[name], allowed, strict=True)]
+        return Proposal(weights=weights, rounds=rounds)
+    if settings.vote == "pages":
+        shares = proposals.shares_of_pages(sums, deviation=deviation)
+    else:
+        shares = proposals.shares_fitted(sums, pool.points)
+    return Proposal(weights=before.weights, parents=specifications, shares=shares, rounds=rounds)
+
+
+def _file(folder: Path, number: int) -> Path:
+    return folder / f"votes-{number:04d}.safetensors"
+
+
+def _save(folder: Path, number: int, sums: Floats, receipt: Receipt) -> None:
+    """Keeps a round's noisy sum, which is released, and the receipt of all up to it."""
+    content: bytes = packed({"sums": sums}, metadata={"receipt": receipt.to_json().decode()})
+    atomic_files.write_file(_file(folder, number), content)
+
+
+def _saved(folder: Path, number: int) -> tuple[Floats, Receipt] | None:
+    """Returns what `_save` kept of a round; None where a kill came before it."""
+    path = _file(folder, number)
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, framework="np") as opened:
+            metadata: dict[str, Any] = opened.metadata() or {}
+            sums: Floats = opened.get_tensor("sums")
+        return sums, Receipt.from_json(metadata["receipt"].encode())
+    except (OSError, KeyError, SafetensorError) as error:
+        raise CheckpointError(
+            f"The saved votes '{path}' can't be read: {error}. Start a new run in another folder; "
+            "what this one spent stays spent."
+        ) from error

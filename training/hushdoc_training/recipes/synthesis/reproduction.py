@@ -1,0 +1,88 @@
+"""Reproduction: whether a set of synthetic documents is what its specifications give.
+
+A signature says who speaks; this says that no word, box, label, question or pixel of a set came
+from anywhere but the public generator.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+from PIL import Image
+
+from hushdoc.arguments import short_repr
+from hushdoc.document.page import Page
+from hushdoc.errors import ArtifactError
+from hushdoc.synthetic_documents import SyntheticDocument, SyntheticDocuments
+from hushdoc_training.invented import released, specification
+from hushdoc_training.invented.specification import Specification
+
+
+def require_reproduced(
+    documents: SyntheticDocuments, *, seen: Callable[[int, int], None] = lambda done, total: None
+) -> None:
+    """Draws every document again and compares all of it.
+
+    Args:
+        documents: A verified set.
+        seen: Is told after each document how many are compared, of how many.
+
+    Raises:
+        ArtifactError: DOCUMENTS_NOT_REPRODUCED, where a document is not what its specification
+            gives, or this version draws other pages.
+        AnnotationError: A specification is out of range.
+    """
+    version = documents.contents.generator
+    if version != specification.VERSION:
+        raise _not_reproduced(
+            f"it was drawn by version {version} of the generator, this is {specification.VERSION}"
+        )
+    for number, item in enumerate(documents.documents):
+        _require_same(item, documents.contents.labels)
+        seen(number + 1, len(documents))
+
+
+def _require_same(item: SyntheticDocument, labels: str) -> None:
+    found = item.labelled
+    made = Specification.from_dict(dict(item.specification))
+    drawn = released.document_of(made, labels)
+    pages = found.document.pages
+    differs = [
+        what
+        for what, left, right in (
+            ("id", found.document.id, drawn.document.id),
+            ("words and boxes", _words(pages), _words(drawn.document.pages)),
+            ("labels", found.spans, drawn.spans),
+            ("questions", found.questions, drawn.questions),
+            ("provider", found.provider, drawn.provider),
+            ("document type", found.document_type, drawn.document_type),
+        )
+        if left != right
+    ]
+    if not differs and _pixels(pages[0].image) != _pixels(released.image_of(made)):
+        differs = ["image"]
+    if differs:
+        raise _not_reproduced(
+            f"{short_repr(found.document.id)} has other {', '.join(differs)} than its "
+            "specification gives"
+        )
+
+
+def _words(pages: tuple[Page, ...]) -> list[object]:
+    return [(page.width, page.height, page.words) for page in pages]
+
+
+def _pixels(content: object) -> tuple[tuple[int, int], bytes]:
+    if not isinstance(content, bytes):
+        raise _not_reproduced("a page has no image")
+    with Image.open(io.BytesIO(content), formats=("PNG",)) as opened:
+        return opened.size, opened.convert("L").tobytes()
+
+
+def _not_reproduced(found: str) -> ArtifactError:
+    return ArtifactError(
+        f"The synthetic documents were not drawn from their specifications: {found}. Ask their "
+        "issuer; where fonts differ, draw again with the versions that the issuer names.",
+        code="DOCUMENTS_NOT_REPRODUCED",
+    )

@@ -1,0 +1,1 @@
+"""Invented documents that are steered by private votes: embedding, ballots and proposals."""
