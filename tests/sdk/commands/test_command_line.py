@@ -48,6 +48,7 @@ NEEDED = {
     "train docvqa --data invented:form --out run": "training",
     "train clauses --data invented:contract --documents 9 --out run": "crf",
     "train classifier --data invented:form --documents 9 --out run": "crf",
+    "synthesize evolution --data invented:form --out run": "training",
     "federated simulate --data invented:form --documents 8 --out run": "training",
     "audit witness train kie": "crf",
     "audit providers run --start minilm --members a --others b": "crf",

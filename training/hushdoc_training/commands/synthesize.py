@@ -18,6 +18,7 @@ from hushdoc_training.commands.training_options import (
     add_votes,
     calibrated,
     print_head,
+    require_installed,
     require_small_delta,
     small_delta,
 )
@@ -124,6 +125,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 def run_evolution(options: argparse.Namespace) -> int:
     """Votes; Ctrl-C is a KeyboardInterrupt that says how to go on."""
+    require_installed()
     from hushdoc_training.data import dataset
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes.synthesis import evolution
