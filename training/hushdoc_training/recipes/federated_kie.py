@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -52,6 +51,7 @@ from hushdoc_training.recipes.kie.identity import documents_digest
 from hushdoc_training.recipes.kie.records import known_labels, without_copies
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start
+from hushdoc_training.runs import start_weights
 from hushdoc_training.runs.receipts import Declared
 
 KEY, LEDGER = "key.pem", "ledger"
@@ -142,12 +142,7 @@ def require_start(roster: Roster, start: Start) -> None:
 
 def start_digest(start: Start) -> str:
     """Returns the digest of all weights of a start, trained or not, and of its tokenizer."""
-    digest = hashlib.sha256(start.tokenizer_json.encode())
-    for name, value in sorted(start.model.state_dict().items()):
-        held = value.detach().cpu().contiguous()
-        digest.update(f"{name} {held.dtype} {list(held.shape)}\n".encode())
-        digest.update(held.reshape(-1).view(torch.uint8).numpy().data)
-    return f"sha256:{digest.hexdigest()}"
+    return f"sha256:{start_weights.digest(start.model, after=start.tokenizer_json.encode())}"
 
 
 def client_sum(

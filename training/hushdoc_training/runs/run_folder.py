@@ -34,6 +34,8 @@ STEPS = "steps.jsonl"
 CHECKPOINT = "checkpoint"
 CONFIGURATION = "config.toml"
 ENVIRONMENT = "environment.json"
+_LATER = {"weights"}
+"""Settings that runs of earlier versions did not note."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +108,8 @@ def keep_notes(folder: Path, notes: Mapping[str, str]) -> None:
 def _resumed(folder: Path, settings: dict[str, Any]) -> Run:
     run = Run.read(folder)
     asked = json.loads(json.dumps(settings))
-    changed = sorted(
-        key for key in {*run.settings, *asked} if run.settings.get(key) != asked.get(key)
-    )
+    compared = {*run.settings, *asked} - (_LATER - {*run.settings})
+    changed = sorted(key for key in compared if run.settings.get(key) != asked.get(key))
     if changed:
         raise CheckpointError(
             f"The run in '{folder}' was started with other settings: {', '.join(changed)}. A "

@@ -67,11 +67,12 @@ def test_a_private_run_claims_its_unit_and_leaves_a_pointer(
     again = dict(pointer.load(stored.folder).named_parameters())
     for name, value in start.model.named_parameters():
         assert (again[name] == value).all(), name
-    with pytest.raises(CheckpointError, match="other settings"):
-        train_private(
-            start, receipts[1:], plan(unit), settings, out=tmp_path / "run", name="receipts",
-            resume=True, quiet=True,
-        )  # fmt: skip
+    for other, named in ((receipts[1:], "documents, weights"), (receipts, "weights")):
+        with pytest.raises(CheckpointError, match=f"other settings: {named}"):
+            train_private(
+                start, other, plan(unit), settings, out=tmp_path / "run", name="receipts",
+                resume=True, quiet=True,
+            )  # fmt: skip
 
 
 def test_training_without_privacy_learns_and_is_a_start(

@@ -176,6 +176,10 @@ def test_resume_needs_the_same_run(
     other = PrivacyPlan.calibrated(epsilon=9, sampling_rate=0.3, steps=6, expected_records=6)
     with pytest.raises(CheckpointError, match="epsilon, noise_multiplier"):
         train(other, receipts)
+    with torch.no_grad():
+        next(small_start.model.parameters()).mul_(2.0)
+    with pytest.raises(CheckpointError, match="other settings: weights"):
+        train(PLAN, receipts)
 
 
 def test_what_could_not_be_certified_is_refused_before_training(

@@ -41,7 +41,7 @@ from hushdoc_training.recipes.kie.records import in_order
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 from hushdoc_training.recipes.kie.start import TOKENIZER
 from hushdoc_training.recipes.kie.training import best_device, decay
-from hushdoc_training.runs import claim_words, continued
+from hushdoc_training.runs import claim_words, continued, start_weights
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.receipts import Declared
@@ -364,6 +364,7 @@ def _identity(start: Start, documents: str, claim: str) -> dict[str, Any]:
         "start": start.name,
         "asking": start.asking.to_dict(),
         "tokenizer": hashlib.sha256(start.tokenizer_json.encode("utf-8")).hexdigest(),
+        "weights": start_weights.digest(start.model),
         "claim": claim,
         "documents": documents,
     }

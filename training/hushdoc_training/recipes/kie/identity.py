@@ -10,6 +10,7 @@ from typing import Any
 from hushdoc.document.page import Page
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.recipes.kie.start import Start
+from hushdoc_training.runs import start_weights
 
 
 def documents_digest(documents: Sequence[LabelledDocument]) -> str:
@@ -45,6 +46,7 @@ def identity(start: Start, documents: str, claim: str) -> dict[str, Any]:
         "labels": list(start.labels.fields),
         "preprocessing": start.preprocessing.to_dict(),
         "tokenizer": hashlib.sha256(start.tokenizer_json.encode("utf-8")).hexdigest(),
+        "weights": start_weights.digest(start.model),
         "claim": claim,
         "documents": documents,
     }
