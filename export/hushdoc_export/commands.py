@@ -33,7 +33,7 @@ def register(subcommands: Subcommands) -> None:
     parser = subcommands.add_parser(
         "export",
         help="turn a checkpoint into a sealed, signed artifact",
-        description="Turns a checkpoint into a sealed artifact: one ONNX file that was compared "
+        description="Turns a checkpoint into a sealed artifact: ONNX files that were compared "
         "with the checkpoint, or a table of hashed features, a signed privacy certificate, and a "
         "model card. The folder appears complete or not at all.",
     )
@@ -102,7 +102,14 @@ def _add_weights(parser: CommandParser) -> None:
         help="with --variant: points of F1, of 100, that it may lose on invented documents "
         "(default: 0.5)",
     )
-    parser.mark_expert("--max-f1-loss")
+    group.add_argument(
+        "--max-anls-loss",
+        type=float,
+        metavar="POINTS",
+        help="with --variant, of a model that answers questions: points of ANLS, of 100, that it "
+        "may lose on invented questions (default: 1)",
+    )
+    parser.mark_expert("--max-f1-loss", "--max-anls-loss")
 
 
 def _add_calibration(parser: CommandParser) -> None:
@@ -110,8 +117,8 @@ def _add_calibration(parser: CommandParser) -> None:
     group.add_argument(
         "--calibrate",
         action="store_true",
-        help="measure on invented documents how often fields of each score are right, and seal "
-        "the result",
+        help="measure on invented documents how often fields, or answers to questions, of each "
+        "score are right, and seal the result",
     )
     group.add_argument(
         "--calibrate-on",
@@ -137,8 +144,8 @@ def _add_calibration(parser: CommandParser) -> None:
         "--threshold",
         type=float,
         metavar="P",
-        help="with --calibrate or --calibrate-on: fields that are right less often than this are "
-        "reported as below the threshold (default: 0.5)",
+        help="with --calibrate or --calibrate-on: fields and answers that are right less often "
+        "than this are reported as below the threshold (default: 0.5)",
     )
     parser.mark_expert("--calibrate-on", "--calibrate-status", "--calibrate-overlap")
 
@@ -173,11 +180,11 @@ def _check_usage(options: argparse.Namespace) -> None:
     from hushdoc_training.table_checkpoint import holds_table
 
     documents = holds_documents(options.checkpoint)
-    other = _is_minilm(options) or _is_classifier(options) or holds_questions(options.checkpoint)
-    other = other or documents
+    other = _is_minilm(options) or _is_classifier(options) or documents
+    asked = not other and holds_questions(options.checkpoint)
     table = not other and holds_table(options.checkpoint)
-    network = not other and not table
-    _check_calibration(options, fields=not other, table=table)
+    network = not (other or asked or table)
+    _check_calibration(options, scored=not other, table=table)
     if options.trained_on is not None and not _is_classifier(options):
         options.refuse_usage("--trained-on applies to classifiers in transformers' format")
     if options.variant is not None and documents:
@@ -186,21 +193,28 @@ def _check_usage(options: argparse.Namespace) -> None:
         options.refuse_usage("--variant applies to networks; this is a table of hashed features")
     if options.max_f1_loss is not None and not (network and options.variant in VARIANTS[1:]):
         options.refuse_usage("--max-f1-loss applies to variants of networks that find fields")
-    if options.max_f1_loss is not None and not 0 <= options.max_f1_loss <= 100:
-        options.refuse_usage(f"--max-f1-loss is {options.max_f1_loss}; it must be from 0 to 100")
+    if options.max_anls_loss is not None and not (asked and options.variant in VARIANTS[1:]):
+        options.refuse_usage("--max-anls-loss applies to variants of models that answer questions")
+    for name in ("max_f1_loss", "max_anls_loss"):
+        points = getattr(options, name)
+        if points is not None and not 0 <= points <= 100:
+            shown = name.replace("_", "-")
+            options.refuse_usage(f"--{shown} is {points}; it must be from 0 to 100")
     if options.weights is not None and not table:
         options.refuse_usage("--weights applies to tables of hashed features; this is none")
 
 
-def _check_calibration(options: argparse.Namespace, *, fields: bool, table: bool) -> None:
+def _check_calibration(options: argparse.Namespace, *, scored: bool, table: bool) -> None:
     """Refuses options for calibration that do not apply to what is exported."""
     wanted = options.calibrate or options.calibrate_on is not None
     if options.threshold is not None and not (wanted and 0 <= options.threshold <= 1):
         options.refuse_usage(
             "--threshold must be from 0 to 1, and needs --calibrate or --calibrate-on"
         )
-    if wanted and not fields:
-        options.refuse_usage("--calibrate applies to models that find fields; this is none")
+    if wanted and not scored:
+        options.refuse_usage(
+            "--calibrate applies to models that find fields or answer questions; this is none"
+        )
     status = (options.calibrate_status or "").strip()
     if options.calibrate_on is None:
         if status or options.calibrate_overlap is not None:
@@ -233,7 +247,8 @@ def _is_classifier(options: argparse.Namespace) -> bool:
 def _release(options: argparse.Namespace) -> Release:
     from hushdoc_export.release import Release
 
-    accepted = {} if options.max_f1_loss is None else {"max_f1_loss": options.max_f1_loss}
+    named = {name: getattr(options, name) for name in ("max_f1_loss", "max_anls_loss")}
+    accepted = {name: points for name, points in named.items() if points is not None}
     return Release(
         key=private_key(options),
         name=options.name or options.out.resolve().name,

@@ -3,6 +3,7 @@
 from hushdoc_export.calibration.answers import (
     class_answers,
     field_answers,
+    question_answers,
     text_answers,
     whole_text_answers,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "field_answers",
     "fit",
     "class_answers",
+    "question_answers",
     "scored",
     "temperature",
     "text_answers",

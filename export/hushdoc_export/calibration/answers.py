@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from hushdoc import metrics
 from hushdoc.document.document import Document
 from hushdoc.hashing import segmentation
 from hushdoc.labels import OUTSIDE, LabelledDocument, spans_from_tags
 from hushdoc.runtime import kie
 from hushdoc.runtime.classification import ClassificationModel
+from hushdoc.runtime.docvqa import DocVQAModel
 from hushdoc.runtime.hashed import model as crf
 from hushdoc.runtime.scoring import Scoring
 from hushdoc_export.calibration.fitting import Answers
@@ -35,6 +37,22 @@ def field_answers(model: kie.KIEModel, documents: Sequence[LabelledDocument]) ->
         for found in model.extract(item.document).fields:
             place = (found.page, frozenset(found.word_ids), found.label)
             answers.append((found.score, place in truth, number))
+    return _answers(answers)
+
+
+def question_answers(model: DocVQAModel, documents: Sequence[LabelledDocument]) -> Answers:
+    """Returns what a model answers to questions, where it does, and whether it is right.
+
+    A calibration of the model's own must be off.
+    """
+    answers = []
+    for number, item in enumerate(documents):
+        found = model.ask_all(item.document, [asked.text for asked in item.questions])
+        answers += [
+            (one.best.score, metrics.exact_match(one.text, asked.answers) == 1, number)
+            for one, asked in zip(found, item.questions, strict=True)
+            if one.text is not None
+        ]
     return _answers(answers)
 
 

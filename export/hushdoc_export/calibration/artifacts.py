@@ -19,10 +19,11 @@ from hushdoc.certificate.claim import PublicData
 from hushdoc.errors import InputError, TaskMismatchError, needs_extra
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc.policy.policy import Policy
-from hushdoc.runtime import graph_classifier, kie
+from hushdoc.runtime import docvqa, graph_classifier, kie, writing
 from hushdoc.runtime.classification import ClassificationModel
 from hushdoc.runtime.hashed import model as crf
 from hushdoc.runtime.hashed.sealed_table import FORMAT
+from hushdoc.runtime.questions import QuestionEncoder
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.signing.keys import public_key_of
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
@@ -32,6 +33,7 @@ from hushdoc_export.calibration import texts as labelled_texts
 from hushdoc_export.calibration.answers import (
     class_answers,
     field_answers,
+    question_answers,
     text_answers,
     whole_text_answers,
 )
@@ -44,6 +46,7 @@ from hushdoc_export.calibration.fitting import (
     scored,
 )
 from hushdoc_export.field_agreement import invented_documents
+from hushdoc_export.question_agreement import invented_questions
 from hushdoc_export.release import ASSURANCE, Release
 from hushdoc_training.labelled_texts import ClassifiedText, LabelledText
 
@@ -75,11 +78,11 @@ def export_calibrated(
     Audit reports are about the old certificate and are not taken over.
 
     Args:
-        folder: An artifact that finds fields or classifies, in the format onnx.
+        folder: An artifact that finds fields, answers questions or classifies, in the format onnx.
         out: Where the new one shall stand; nothing may be there yet.
         release: Who releases it, and as what.
         policy: Checks the old artifact.
-        documents: With spans for fields, or with `document_type` for classes.
+        documents: With spans for fields, questions for answers, or `document_type` for classes.
         data: The certificate's entry for these documents. Protected documents would need a
             guarantee of their own.
         threshold: Answers with a lower calibrated score are put `below_threshold`.
@@ -192,13 +195,20 @@ def export_calibrated_on_invented(
 ) -> Path:
     """Returns a new artifact whose scores are calibrated on documents of our public generator.
 
-    The old artifact finds fields, and the same key signed it. An InputError says that the generator
-    does not know the model's fields, or that the model finds too few.
+    The old artifact finds fields or answers questions, and the same key signed it. An InputError
+    says that the generator does not know the model's fields, or that the model finds too few.
     """
     policy = own_policy(release)
     opened = open_artifact(folder, policy)
     settings: dict[str, Any] = {"policy": policy, "threshold": threshold}
-    labels = _labels({"labels.json": opened.read("labels.json")})
+    if opened.certificate.model.task == docvqa.TASK:
+        asking = writing.asking_of(opened.manifest)
+        encoder = QuestionEncoder(opened.read("tokenizer.json"), asking)
+        with invented_questions(encoder) as asked:
+            return export_calibrated(
+                folder, out, release, documents=asked, data=INVENTED, **settings
+            )
+    labels = _named({"labels.json": opened.read("labels.json")})
     if opened.certificate.model.format == FORMAT:
         texts = labelled_texts.invented(labels.fields)
         return export_calibrated_table(
@@ -229,7 +239,7 @@ def _require_calibratable(opened: Artifact, data: PublicData, *, graph_model: bo
     """Raises unless the model's scores are its own, and the data are none of its secrets."""
     identity = opened.certificate.model
     known = (
-        {(kie.TASK, "onnx"), (graph_classifier.TASK, "onnx")}
+        {(task, "onnx") for task in (kie.TASK, docvqa.TASK, graph_classifier.TASK)}
         if graph_model
         else {(crf.TASK, FORMAT), (graph_classifier.TASK, FORMAT)}
     )
@@ -257,6 +267,8 @@ def _require_calibratable(opened: Artifact, data: PublicData, *, graph_model: bo
 def _answers(opened: Artifact, documents: Sequence[LabelledDocument]) -> Answers:
     if opened.certificate.model.task == kie.TASK:
         return field_answers(kie.KIEModel.from_artifact(opened), documents)
+    if opened.certificate.model.task == docvqa.TASK:
+        return question_answers(docvqa.DocVQAModel.from_artifact(opened), documents)
     return class_answers(ClassificationModel.from_artifact(opened), documents)
 
 
@@ -308,6 +320,11 @@ def _renamed_tensors(content: bytes, notes: Mapping[str, str]) -> bytes:
     return len(packed).to_bytes(8, "little") + packed + content[start:]
 
 
-def _labels(contents: Mapping[str, bytes]) -> LabelSet:
+def _labels(contents: Mapping[str, bytes]) -> LabelSet | None:
+    """Returns the names that a model has for what it finds; None for answers to questions."""
+    return _named(contents) if "labels.json" in contents else None
+
+
+def _named(contents: Mapping[str, bytes]) -> LabelSet:
     names = json.loads(contents["labels.json"])
     return LabelSet(fields=tuple(names.get("fields") or names["labels"]))

@@ -71,6 +71,11 @@ def register(subcommands: Subcommands) -> None:
         help="number of candidates reported for each question, best first (default: 1)",
     )
     output.add_argument(
+        "--free",
+        action="store_true",
+        help="let a model that writes its answers write what does not stand on the page",
+    )
+    output.add_argument(
         "--overlay",
         type=Path,
         metavar="OUT.png",
@@ -98,20 +103,24 @@ def run(options: argparse.Namespace) -> int:
         options.refuse_usage("--overlay shows one document; give exactly one")
     reading = answering.reading(options, single=single)
     model: DocVQAModel = answering.load(options, "DocVQAModel")
+    if options.free and not model.writes:
+        options.refuse_usage("--free applies to models that write their answers; this one points")
     task = Task(
         model=model,
         read=partial(answering.read_document, options=options, settings=reading),
         ask=partial(_ask, model, options),
         write=partial(_write, options=options, model=model, single=single),
         store=batches.store_json,
-        settings=batches.settings(options, "questions", "top_k", "overlay", "page"),
+        settings=batches.settings(options, "questions", "top_k", "free", "overlay", "page"),
     )
     return batches.answer_each(options, sources, task)
 
 
 def _ask(model: DocVQAModel, options: argparse.Namespace, document: Document) -> Asked:
     """Returns the answers of a document; with --overlay they are drawn too."""
-    found = model.ask_all(document, options.questions, top_k=options.top_k)
+    found = model.ask_all(
+        document, options.questions, top_k=options.top_k, grounded=not options.free
+    )
     asked = Asked(answers=tuple(answering.with_note_on_ocr(one, document) for one in found))
     if options.overlay is not None:
         fields = [item for answer in asked.answers for item in answer.fields]
@@ -155,6 +164,7 @@ def _print(asked: Asked, *, several: bool) -> None:
         for item in answer.candidates if several else (answer.best,):
             if item.text is not None:
                 place = "no place" if item.page is None else f"page {item.page}"
+                place += ", much the same words" if item.evidence == "matched" else ""
                 print(f"    {shown(item.text)}  {item.score:.2f}  {place}")
     for warning in first.warnings:
         print(f"  note: {shown(warning, limit=2000)}")

@@ -26,7 +26,7 @@ from hushdoc.runtime.extraction import Failure, StageClock
 from hushdoc.runtime.graph_batches import open_graph, output_width
 from hushdoc.runtime.model import Model, require_class, require_pages
 from hushdoc.runtime.pointing import Pointer
-from hushdoc.runtime.questions import Asking, QuestionEncoder, QuestionRow
+from hushdoc.runtime.questions import QuestionEncoder, QuestionRow
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.runtime.session import Runtime
 from hushdoc.runtime.streaming import Item, answers, document_of, opener
@@ -68,9 +68,7 @@ class DocVQAModel(Model):
     ) -> Self:
         """Returns the model of an artifact that was opened, and thereby checked, already."""
         require_class(artifact.certificate.model, "DocVQAModel")
-        settings = dict(artifact.manifest["preprocessing"])
-        settings.pop(writing.GRAPHS, None)
-        asking = Asking.from_dict(settings)
+        asking = writing.asking_of(artifact.manifest)
         if asking.image is not None:
             require_pillow()
         encoder = QuestionEncoder(artifact.read("tokenizer.json"), asking)
@@ -89,6 +87,11 @@ class DocVQAModel(Model):
     def scoring(self) -> Scoring | None:
         """How scores are calibrated, and their threshold; None for raw scores."""
         return self.asking.scores
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes its answers, or points at words of the page."""
+        return self.asking.kind != "pointer"
 
     def _extent(self) -> str:
         return f"answers of up to {self.asking.max_answer} tokens"
@@ -154,7 +157,7 @@ class DocVQAModel(Model):
     def _require_askable(self, top_k: int, grounded: bool) -> None:
         """Raises InputError where the model can't answer so."""
         arguments.integer(top_k, what="top_k")
-        if not grounded and isinstance(self._reader, Pointer):
+        if not grounded and not self.writes:
             raise InputError(
                 "The model points at words of the page and writes none, so it can't speak freely. "
                 "Ask it without grounded=False (--free)."

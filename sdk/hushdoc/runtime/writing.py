@@ -41,6 +41,12 @@ PAST, PRESENT, CROSS = "past.", "present.", "cross."
 Sessions = Mapping[str, Session]
 
 
+def asking_of(manifest: Mapping[str, Any]) -> Asking:
+    """Returns the settings in a manifest, which may describe graphs beside them."""
+    settings = manifest["preprocessing"]
+    return Asking.from_dict({key: value for key, value in settings.items() if key != GRAPHS})
+
+
 class Writer:
     """The graphs of a VT5, which write what each row's window answers."""
 

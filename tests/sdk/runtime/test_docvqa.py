@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import hushdoc_command_runs
 import hushdoc_tiny as tiny
 import numpy as np
 import pytest
@@ -106,6 +108,22 @@ def test_without_an_answer_the_candidates_stay(model: DocVQAModel) -> None:
     assert refused.text is None
     assert refused.fields == ()
     assert [item.text for item in refused.below_threshold] == [refused.candidates[0].text]
+
+
+def test_a_pointer_is_never_asked_to_speak_freely(
+    model: DocVQAModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(InputError, match="can't speak freely"):
+        model.ask(document(9), QUESTION, grounded=False)
+    hushdoc_command_runs.write_policy(tmp_path, tiny.TRUST)
+    monkeypatch.chdir(tmp_path)
+    told = ("-q", QUESTION, "--policy", "policy.toml", "--free")
+    with pytest.raises(SystemExit, match="2"):
+        hushdoc_command_runs.run("ask", tiny.sealed_pointer(), "a.json", *told)
+    assert "this one points" in capsys.readouterr().err
 
 
 def test_several_questions_are_answered_as_each_alone(model: DocVQAModel) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import hushdoc_command_runs
 import hushdoc_tiny as tiny
 import numpy as np
 import pytest
@@ -15,12 +16,13 @@ import hushdoc
 from hushdoc.artifact import artifact
 from hushdoc.document.document import Document
 from hushdoc.errors import ArtifactError, InputError, LimitExceededError
+from hushdoc.labels import LabelledDocument, Question
 from hushdoc.runtime import matching
 from hushdoc.runtime.docvqa import DocVQAModel
 from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.runtime.session import Runtime
 from hushdoc.runtime.writing import DECODER, ENCODER, GRAPHS, Writer
-from hushdoc_export import sealing
+from hushdoc_export import calibration, sealing
 
 vt5 = pytest.importorskip("hushdoc_tiny_vt5")
 
@@ -157,6 +159,52 @@ def test_no_image_where_one_is_read_is_a_typed_error(model: DocVQAModel) -> None
     with pytest.raises(InputError, match="has no image") as raised:
         changed(model, image=image).ask(vt5.document("a"), TOTAL)
     assert raised.value.code == "NO_IMAGE"
+
+
+def test_ask_free_says_what_has_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hushdoc_command_runs.write_policy(tmp_path, tiny.TRUST)
+    Path("a.json").write_text(json.dumps(vt5.document("a").to_dict()))
+    told = ("-q", TOTAL, "--policy", "policy.toml")
+    assert hushdoc_command_runs.run("ask", tiny.sealed_vt5(), "a.json", *told) == 0
+    assert "9.50 EUR" in capsys.readouterr().out
+    assert hushdoc_command_runs.run("ask", tiny.sealed_vt5(), "a.json", *told, "--free") == 0
+    assert "page 0, much the same words" in capsys.readouterr().out
+
+
+def test_calibrated_scores_are_the_share_of_right_answers(tmp_path: Path) -> None:
+    known = {name: [item for item in vt5.LEARNED if item[0] == name] for name in vt5.PAGES}
+    # Every second answer is declared to be wrong.
+    documents = [
+        LabelledDocument(
+            document=vt5.document(name),
+            spans=(),
+            questions=tuple(
+                Question(text=text, answers=(answer if number % 2 else "another",))
+                for _, text, answer in known[name]
+                if answer
+            ),
+        )
+        for number, name in enumerate(["a", "a", "b", "b"] * 7)
+    ]
+    folder = calibration.export_calibrated(
+        tiny.sealed_vt5(),
+        tmp_path / "calibrated",
+        tiny.release(),
+        policy=tiny.policy(),
+        documents=documents,
+        data=tiny.calibration_data("pages that it has learned"),
+        threshold=0.4,
+    )
+    assert hushdoc.verify(folder, tiny.policy()).passed
+    found = DocVQAModel.load(folder, policy=tiny.policy()).ask(vt5.document("a"), TOTAL)
+    assert found.calibrated_on == "pages that it has learned"
+    assert found.text == "9.50 EUR"
+    assert found.best.score == pytest.approx(0.5, abs=0.1)
+    manifest = json.loads((folder / "hushdoc.json").read_text())
+    assert GRAPHS in manifest["preprocessing"]
 
 
 def resealed(out: Path, graphs: dict[str, Any], files: dict[str, bytes] | None = None) -> Path:

@@ -1,0 +1,457 @@
+"""Answers that are written, at run time: VT5 in torch, and our graphs of it.
+
+A VT5 of the paper's sizes (random weights, 512 tokens and a page image of 224 x 224) is traced into
+its three graphs as `hushdoc export` does, in float32 and in int8, and writes answers of 16 tokens.
+Every arm is a process of its own with one thread; it answers once to warm up and then some more
+times, whose CPU time counts: image, encoder and decoder.
+
+    answers_per_cpu_second_ratio_fp32, answers_per_cpu_second_ratio_int8
+                             torch's CPU time of an answer, by transformers' `generate` in float32,
+                             with its caches and fused attention / ours by `Writer`
+    int8_vs_torch_int8       torch's own dynamic quantization / our int8
+    int8_vs_torch_bf16       torch under autocast to bfloat16 / our int8, on processors that compute
+                             in it
+    fp32_vs_torch_eager      torch without fused attention / our float32
+    memory_mb, torch_memory_mb
+                             most memory of a process that loads the int8 graphs from their files
+                             and answers; of torch's
+    questions_per_page_ratio eight questions by `ask`, one after the other / the same by `ask_all`,
+                             of one page with its image, int8
+    pointer_vs_vt5_int8      our int8 VT5 / an int8 pointer on LayoutLM of the base size, 512 tokens
+
+Nothing is timed before the graphs gave forced tokens torch's logits: float32 within 1e-4 of their
+scale, and then the same 16 tokens freely; int8 with a mean cosine of .98. --quick takes a smaller
+model and fewer rounds, and says so. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import fresh_process
+import kie_torch
+import machine
+import numpy as np
+
+GOALS = {"answers_per_cpu_second_ratio_int8": 2.5, "answers_per_cpu_second_ratio_fp32": 1.4}
+RATIOS = {
+    "answers_per_cpu_second_ratio_fp32": ("torch", "fp32"),
+    "answers_per_cpu_second_ratio_int8": ("torch", "int8"),
+    "fp32_vs_torch_eager": ("torch_eager", "fp32"),
+    "int8_vs_torch_int8": ("torch_int8", "int8"),
+    "int8_vs_torch_bf16": ("torch_bf16", "int8"),
+    "questions_per_page_ratio": ("ask", "ask_all"),
+    "pointer_vs_vt5_int8": ("int8", "pointer"),
+}
+"""Each is one arm's CPU time over another's."""
+
+TOKENS, QUESTION, ANSWER = 512, 24, 16
+"""Of a row, of its question, and of its answer."""
+
+QUESTIONS = (
+    "What is the total?",
+    "Who sent this?",
+    "What is the number of the invoice?",
+    "When was it written?",
+    "When is it due?",
+    "What is the tax?",
+    "Which currency is it in?",
+    "What is the address of the sender?",
+)
+WORDS = (
+    "invoice",
+    "number",
+    "total",
+    "tax",
+    "due",
+    "date",
+    "sender",
+    "of",
+    "2026",
+    "12",
+    "450",
+    "00",
+)
+SEED = 20261123
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How large the model is and how often it is asked."""
+
+    t5: Mapping[str, int]
+    vision: Mapping[str, int]
+    hidden: int  # of the pointer
+    layers: int
+    rounds: int
+    calls: int
+
+
+FULL = Scale(
+    t5={"d_model": 768, "d_kv": 64, "d_ff": 3072, "num_layers": 12, "num_heads": 12},
+    vision={},
+    hidden=768,
+    layers=12,
+    rounds=2,
+    calls=2,
+)
+QUICK = Scale(
+    t5={"d_model": 256, "d_kv": 64, "d_ff": 512, "num_layers": 1, "num_heads": 4},
+    vision={
+        "hidden_size": 192,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 3,
+        "intermediate_size": 384,
+    },
+    hidden=256,
+    layers=1,
+    rounds=1,
+    calls=1,
+)
+
+
+def compare(work: Path, scale: Scale) -> dict[str, Any]:
+    """Returns every figure; raises where the graphs do not answer like torch."""
+    sizes = prepare(work, scale)
+    commands = {
+        "torch": arm("torch", work, "float32", scale.calls),
+        "torch_eager": arm("torch", work, "eager", scale.calls),
+        "torch_int8": arm("torch", work, "int8", scale.calls),
+        **{name: arm("graphs", work, name, scale.calls) for name in ("fp32", "int8")},
+        "pointer": arm("pointer", work, scale.calls),
+        "ask": arm("asked", work, "ask"),
+        "ask_all": arm("asked", work, "ask_all"),
+    }
+    if "bf16" in machine.description():  # elsewhere it is emulated
+        commands["torch_bf16"] = arm("torch", work, "bfloat16", scale.calls)
+    costs = fresh_process.take_turns(commands, scale.rounds)
+    spent = {
+        name: statistics.median(value for cost in found for value in cost.printed["cpu_s"])
+        for name, found in costs.items()
+    }
+    least = {
+        name: min(value for cost in found for value in cost.printed["cpu_s"])
+        for name, found in costs.items()
+    }
+    found: dict[str, Any] = {
+        name: round(spent[theirs] / spent[ours], 2)
+        for name, (theirs, ours) in RATIOS.items()
+        if theirs in spent
+    }
+    found |= {
+        f"{prefix}memory_mb": round(
+            statistics.median(cost.printed["peak_mb"] for cost in costs[name]), 1
+        )
+        for prefix, name in (("", "int8"), ("torch_", "torch"))
+    }
+    for name, goal in GOALS.items():
+        print(f"{name}: {found[name]} (goal: at least {goal:g})")
+    return {
+        **found,
+        "goals_met": all(found[name] >= goal for name, goal in GOALS.items()),
+        "cpu_seconds": {name: round(value, 4) for name, value in spent.items()},
+        "cpu_seconds_least": {name: round(value, 4) for name, value in least.items()},
+        "file_mb": sizes,
+        "rounds": scale.rounds,
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine.description(),
+    }
+
+
+def prepare(work: Path, scale: Scale) -> dict[str, float]:
+    """Writes model, graphs and tokenizer, and holds the graphs' answers against torch's."""
+    import torch
+
+    from hushdoc_export import graph, quantize
+    from hushdoc_export.vt5 import Writing
+    from hushdoc_training.models import vt5_start
+    from hushdoc_training.models.vt5 import VT5, VT5Config
+
+    torch.manual_seed(SEED)
+    torch.set_num_threads(1)
+    image = {"use_absolute_position_embeddings": True, "use_mask_token": False, **scale.vision}
+    ids = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+    model = VT5(VT5Config(t5={**scale.t5, **ids}, vision=image)).eval()
+    model.save(work)
+    (work / "tokenizer.json").write_text(vt5_start.tokenizer([" ".join(WORDS)] * 3))
+    traced = Writing(model=model, encoder=encoder(work)).traced(fused=False)
+    protos = {name: quantize.optimized(proto, "basic") for name, proto in traced.items()}
+    for name, proto in protos.items():
+        rounded, _ = quantize.written(proto, quantize.VARIANTS["int8"])[-1]
+        (work / f"{name}.fp32.onnx").write_bytes(graph.serialize(proto, notes={}))
+        (work / f"{name}.int8.onnx").write_bytes(graph.serialize(rounded, notes={}))
+    del traced, protos
+    for variant in ("fp32", "int8"):
+        require_alike(work, model, variant)
+    write_pointer(work, scale)
+    return {path.stem: round(path.stat().st_size / 1e6, 1) for path in sorted(work.glob("*.onnx"))}
+
+
+def require_alike(work: Path, model: Any, variant: str) -> None:
+    """Raises unless graphs give forced tokens torch's logits, and float32 the same answer."""
+    from hushdoc_export import seq2seq
+
+    sessions, made = opened(work, variant), encoder(work)
+    row, pixels = row_and_pixels(made)
+    inputs = made.batch([row], pixel_values=[pixels])
+    forced = np.random.default_rng(SEED).integers(2, 32_000, (1, ANSWER))
+    if variant == "fp32":
+        worst = seq2seq.compare(model, sessions, inputs, forced)
+        ((_, (best,), _),) = written(sessions, made)
+        seq2seq.require_same_tokens(
+            model, inputs, seq2seq.generated(model, inputs, max_answer=ANSWER), best.tokens
+        )
+        print(f"fp32: forced tokens differ by {worst:.2g}, and an answer is the same")
+        return
+    import torch
+
+    with torch.no_grad():
+        tensors = {name: torch.from_numpy(value) for name, value in inputs.items()}
+        expected = model(**tensors, targets=torch.from_numpy(forced)).numpy()
+    before = np.concatenate([np.zeros((1, 1), dtype=np.int64), forced[:, :-1]], axis=1)
+    found = seq2seq.logits(sessions, inputs, before.tolist())
+    lengths = np.linalg.norm(expected, axis=-1) * np.linalg.norm(found, axis=-1)
+    cosine = float(((expected * found).sum(-1) / lengths).mean())
+    print(f"int8: forced tokens get logits of a mean cosine of {cosine:.4f} to torch's")
+    if not cosine >= 0.98:
+        raise SystemExit("int8 does not answer like torch.")
+
+
+def encoder(work: Path) -> Any:
+    """Returns a tokenizer, whose words are few, with the settings of the model."""
+    from hushdoc.runtime.images import ImagePreprocessing
+    from hushdoc.runtime.questions import VT5_PROMPT, Asking, QuestionEncoder
+
+    half = (0.5, 0.5, 0.5)
+    asking = Asking(
+        kind="vt5",
+        prompt=VT5_PROMPT,
+        lowercase=True,
+        max_tokens=TOKENS,
+        max_answer=ANSWER,
+        eos_id=1,
+        pad_id=0,
+        image=ImagePreprocessing(height=224, width=224, resample="bilinear", mean=half, std=half),
+    )
+    return QuestionEncoder(work / "tokenizer.json", asking)
+
+
+def row_and_pixels(made: Any) -> tuple[Any, Any]:
+    """Returns an invented row of as many tokens as are read at once, and an image."""
+    from hushdoc.runtime.encoding import EncodedPage
+    from hushdoc.runtime.questions import QuestionRow
+
+    generator = np.random.default_rng(SEED)
+    length = TOKENS - QUESTION - made.asking.num_special
+    corners = np.sort(generator.integers(0, 1001, (length, 2, 2)), axis=1)
+    page = EncodedPage(
+        ids=generator.integers(2, 32_000, length),
+        boxes=corners.reshape(length, 4),
+        words=np.arange(length),
+        first=np.ones(length, dtype=bool),
+        num_words=length,
+        cut_words=(),
+    )
+    question = generator.integers(2, 32_000, QUESTION)
+    pixels = generator.standard_normal((3, 224, 224)).astype(np.float32)
+    return QuestionRow(question=question, page=page, start=0, stop=length), pixels
+
+
+def opened(work: Path, variant: str) -> dict[str, Any]:
+    """Returns the graphs of a variant, loaded from their files as `low_memory` does."""
+    from hushdoc.runtime.session import Runtime, Session
+    from hushdoc.runtime.writing import DECODER, ENCODER, VISION
+
+    names = (VISION, ENCODER, DECODER)
+    files = [str(work / f"{name}.{variant}.onnx") for name in names]
+    loaded = Session.together(files, runtime=Runtime(threads=1))
+    return dict(zip(names, loaded, strict=True))
+
+
+def written(sessions: Mapping[str, Any], made: Any) -> list[Any]:
+    """Returns the answer to the invented row, written freely, as it is at run time."""
+    from hushdoc.runtime.writing import Writer
+
+    row, pixels = row_and_pixels(made)
+    return list(Writer(made, sessions).written([row], grounded=False, pixels=pixels))
+
+
+def write_pointer(work: Path, scale: Scale) -> None:
+    """Exports a pointer of random weights in int8."""
+    import transformers
+
+    from hushdoc.runtime.questions import Asking
+    from hushdoc_export import docvqa, graph, quantize
+    from hushdoc_training.models.layout import TokenClassifier
+    from hushdoc_training.models.pointer import pointer_on
+
+    config = transformers.LayoutLMConfig(
+        hidden_size=scale.hidden,
+        num_hidden_layers=scale.layers,
+        num_attention_heads=scale.hidden // 64,
+        intermediate_size=4 * scale.hidden,
+    )
+    inner = transformers.LayoutLMForTokenClassification(config).eval()
+    model = pointer_on(TokenClassifier(inner, "layoutlm").eval()).eval()
+    asking = Asking(kind="pointer", max_tokens=TOKENS, cls_id=101, sep_id=102, pad_id=0)
+    fp32 = quantize.optimized(docvqa.traceable(model, asking).traced(), "basic")
+    int8, _ = quantize.written(fp32, quantize.VARIANTS["int8"])[-1]
+    (work / "pointer.int8.onnx").write_bytes(graph.serialize(int8, notes={}))
+
+
+def arm(name: str, *arguments: Any) -> Sequence[str]:
+    """Returns the command that runs one arm."""
+    return [sys.executable, __file__, "--arm", name, *map(str, arguments)]
+
+
+def run_torch(folder: str, how: str, calls: str) -> dict[str, Any]:
+    """Times the model in torch: in float32, with plain attention, quantized, or under autocast."""
+    import torch
+    from transformers.modeling_outputs import BaseModelOutput
+
+    from hushdoc_training.models import vt5
+
+    torch.set_num_threads(1)
+    work = Path(folder)
+    model: Any = vt5.load(work)
+    made = encoder(work)
+    row, pixels = row_and_pixels(made)
+    words = {name: torch.from_numpy(value) for name, value in made.batch([row]).items()}
+    image = torch.from_numpy(pixels[None])
+    if how == "eager":
+        for part in (model.t5, model.t5.encoder, model.t5.decoder, model.vision):
+            part.config._attn_implementation = "eager"
+    if how == "int8":
+        model = kie_torch.quantized(model)
+
+    def answer() -> None:
+        states, mask = model.encode(**words, visual=model.visual(image))
+        tokens = model.t5.generate(
+            encoder_outputs=BaseModelOutput(last_hidden_state=states),
+            attention_mask=mask,
+            min_new_tokens=ANSWER,
+            max_new_tokens=ANSWER,
+            do_sample=False,
+            num_beams=1,
+        )
+        assert tokens.shape == (1, 1 + ANSWER)
+
+    low = torch.autocast("cpu", torch.bfloat16, enabled=how == "bfloat16")
+    with torch.inference_mode(), low:
+        return timed(answer, int(calls))
+
+
+def run_graphs(folder: str, variant: str, calls: str) -> dict[str, Any]:
+    """Times our graphs, with the search around them."""
+    sessions, made = opened(Path(folder), variant), encoder(Path(folder))
+
+    def answer() -> None:
+        ((_, (best,), _),) = written(sessions, made)
+        assert len(best.tokens) == ANSWER
+
+    return timed(answer, int(calls))
+
+
+def run_pointer(folder: str, calls: str) -> dict[str, Any]:
+    """Times a pointer's graph with a row as long."""
+    from hushdoc.runtime.session import Runtime, Session
+
+    session = Session(f"{folder}/pointer.int8.onnx", runtime=Runtime(threads=1))
+    generator = np.random.default_rng(SEED)
+    corners = np.sort(generator.integers(0, 1001, (1, TOKENS, 2, 2)), axis=2)
+    fed = {
+        "input_ids": generator.integers(1000, 30_000, (1, TOKENS)),
+        "bbox": corners.reshape(1, TOKENS, 4),
+        "attention_mask": np.ones((1, TOKENS), np.int64),
+        "token_type_ids": np.ones((1, TOKENS), np.int64),
+    }
+    return timed(lambda: session.run(fed), int(calls))
+
+
+def run_asked(folder: str, how: str) -> dict[str, Any]:
+    """Times eight questions about a page with an image, one by one or all at once."""
+    from hushdoc.runtime.docvqa import DocVQAModel
+    from hushdoc.runtime.writing import Writer
+    from hushdoc_export.release import Release
+    from hushdoc_training.privacy import claims
+
+    work = Path(folder)
+    made = encoder(work)
+    released = Release(key=fresh_key(), name="benchmark", issuer="nobody").certificate(
+        claims.public((), training={}), task="docvqa", format="onnx", entry="onnx/model.onnx"
+    )
+    model = DocVQAModel(
+        certificate=released,
+        encoder=made,
+        reader=Writer(made, opened(work, "int8")),
+        device="cpu",
+    )
+    asked = page(work)
+    if how == "ask_all":
+        return timed(lambda: model.ask_all(asked, QUESTIONS), 1)
+    return timed(lambda: [model.ask(asked, question) for question in QUESTIONS], 1)
+
+
+def fresh_key() -> Any:
+    """Returns a key that signs nothing that is kept."""
+    from hushdoc.signing import keys
+
+    return keys.generate_key()
+
+
+def page(work: Path) -> Any:
+    """Returns a document of one page that fills a window, with the image of a scan of it."""
+    from dataclasses import replace
+
+    from PIL import Image
+
+    from hushdoc.document.document import Document
+
+    path = work / "page.png"
+    if not path.exists():
+        noise = np.random.default_rng(SEED).integers(200, 256, (1754, 1240), dtype=np.uint8)
+        Image.fromarray(noise).save(path)
+    words = [WORDS[place % len(WORDS)] for place in range(300)]
+    boxes = [
+        (20 + 60 * (place % 20), 20 + 100 * (place // 20), 70 + 60 * (place % 20),
+         60 + 100 * (place // 20)) for place in range(300)
+    ]  # fmt: skip
+    made = Document.from_words(words, boxes, width=1240, height=1754)
+    return replace(made, pages=(replace(made.pages[0], image=path),))
+
+
+def timed(call: Callable[[], Any], calls: int) -> dict[str, Any]:
+    """Returns the CPU seconds of each call after a first one, and the most memory until then."""
+    call()
+    found = []
+    for _ in range(calls):
+        began = time.process_time()
+        call()
+        found.append(time.process_time() - began)
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    peak_mb = int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+    return {"cpu_s": found, "peak_mb": peak_mb}
+
+
+ARMS: Mapping[str, Callable[..., Any]] = {
+    "torch": run_torch,
+    "graphs": run_graphs,
+    "pointer": run_pointer,
+    "asked": run_asked,
+}
+
+
+def _compared(work: Path, options: argparse.Namespace) -> dict[str, Any]:
+    return compare(work, QUICK if options.quick else FULL)
+
+
+if __name__ == "__main__":
+    sys.exit(fresh_process.main(__doc__, ARMS, _compared, quick="a smaller model, in a minute"))
