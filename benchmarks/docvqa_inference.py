@@ -371,7 +371,8 @@ def run_pointer(folder: str, calls: str) -> dict[str, Any]:
         "input_ids": generator.integers(1000, 30_000, (1, TOKENS)),
         "bbox": corners.reshape(1, TOKENS, 4),
         "attention_mask": np.ones((1, TOKENS), np.int64),
-        "token_type_ids": np.ones((1, TOKENS), np.int64),
+        "question_ids": generator.integers(1000, 30_000, (1, 1, QUESTION)),
+        "question_mask": np.ones((1, 1, QUESTION), np.int64),
     }
     return timed(lambda: session.run(fed), int(calls))
 
