@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -170,7 +171,7 @@ def run(options: argparse.Namespace) -> int:
     """Trains; Ctrl-C is a KeyboardInterrupt that says how to go on."""
     require_installed()
     from hushdoc.system.progress import TaskProgress
-    from hushdoc_training.data import dataset
+    from hushdoc_training.data import dataset, providers
     from hushdoc_training.ledger.ledger import Ledger
 
     private = not (options.public or options.not_private)
@@ -197,6 +198,9 @@ def run(options: argparse.Namespace) -> int:
         documents = dataset.read(
             source, seen=progress.show, report=kie_data.reporter(source, hidden=hidden)
         )
+    if not hidden:
+        for line in providers.doubts(item.provider for item in documents):
+            print(f"warning: {line}", file=sys.stderr)
     _train(options, source, documents, ledger=ledger, plan=plan)
     return 0
 

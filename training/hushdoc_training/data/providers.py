@@ -32,6 +32,12 @@ LEGAL_FORMS = frozenset(
 )  # fmt: skip
 """Words of names that are often left out, or written otherwise."""
 
+UNKNOWN = frozenset(
+    ("n a", "na", "nan", "nil", "no provider", "none", "not available", "null", "provider unknown",
+     "undefined", "unknown", "unknown provider", "unnamed")
+)  # fmt: skip
+"""Names that say that a provider is not known: documents under one of them are not of one."""
+
 MIN_LIKE = 6
 """Names of fewer letters and digits are not compared but for case, blanks and punctuation."""
 
@@ -74,7 +80,7 @@ def name_of(labelled: LabelledDocument) -> str:
     """Returns a document's provider as records are grouped by it.
 
     Raises:
-        AnnotationError: It has no provider, or one without a letter or digit.
+        AnnotationError: It has no provider, or one without a letter or digit, or one of UNKNOWN.
 
     Example:
         >>> from hushdoc.document.document import Document
@@ -83,11 +89,12 @@ def name_of(labelled: LabelledDocument) -> str:
         'acme ltd'
     """
     name = folded(labelled.provider or "")
-    if not name:
+    if not name or name in UNKNOWN:
         found = f"the provider {short_repr(labelled.provider)}" if labelled.provider else "none"
         raise AnnotationError(
             f"The document {short_repr(labelled.document.id)} has {found}; expected a name of "
-            'letters or digits. Give every document its "provider", or protect documents instead '
+            "letters or digits that is of one provider alone, as all of one name are protected "
+            'together. Give every document its "provider", or protect documents instead '
             "(--privacy-unit document)."
         )
     return name
@@ -202,8 +209,8 @@ def doubts(names: Iterable[str | None]) -> list[str]:
     missing = 0
     for given in names:
         name = folded(given or "")
-        missing += not name
-        if name and given is not None:
+        missing += not name or name in UNKNOWN
+        if name and name not in UNKNOWN and given is not None:
             spellings.setdefault(name, set()).add(given)
             sizes[name] += 1
     lines = [f"{counted(missing, 'document')} without a provider"] if missing else []

@@ -76,8 +76,9 @@ def unit_definition(unit: str) -> str:
     if unit == "document":
         return f"{UNIT_DEFINITIONS[unit]}; {read}"
     return (
-        f"{UNIT_DEFINITIONS[unit]}; which provider a document is of, it says itself, and names are "
-        f"compared without case, blanks and punctuation; {read}"
+        f"{UNIT_DEFINITIONS[unit]}; which provider a document is of, it says itself, whatever "
+        "other documents there are; names are compared without case, blanks and punctuation, and "
+        f"a provider under several others is several; {read}"
     )
 
 
