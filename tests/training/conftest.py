@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import random
 import subprocess
@@ -25,8 +26,8 @@ from hushdoc_training.recipes.kie import start
 DRIVERS = Path(__file__).parent / "drivers"
 sys.path.append(str(DRIVERS))
 
-Pair = Callable[..., list[dict[str, Any]]]
-"""Runs a driver in two processes and returns what each of them saved."""
+Forks = Callable[..., list[dict[str, Any]]]
+"""Runs a driver in processes of its own and returns what each of them saved."""
 
 torch.set_num_threads(1)  # tiny models: a second thread costs more than it brings
 
@@ -65,10 +66,10 @@ def _smaller_still() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def in_two_processes() -> Iterator[Pair]:
-    """Yields what starts pairs of processes; all of them are forked from one."""
+def in_processes() -> Iterator[Forks]:
+    """Yields what starts so many processes; all of them are forked from one."""
     launcher = subprocess.Popen(
-        [sys.executable, str(DRIVERS / "process_pairs.py")],
+        [sys.executable, str(DRIVERS / "launcher.py")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -78,18 +79,23 @@ def in_two_processes() -> Iterator[Pair]:
     assert launcher.stdout is not None
     asked, answers = launcher.stdin, launcher.stdout
 
-    def run(driver: str, folder: Path, *arguments: str) -> list[dict[str, Any]]:
-        print(driver, folder, *arguments, sep="\t", file=asked, flush=True)
+    def run(size: int, driver: str, folder: Path, *arguments: object) -> list[dict[str, Any]]:
+        print(size, driver, folder, *arguments, sep="\t", file=asked, flush=True)
         answer = answers.readline().strip()
         logs = [path.read_text() for path in folder.glob("rank*.log")]
         assert answer == "ok", "\n".join(logs)
-        return [torch.load(folder / f"rank{rank}.pt") for rank in range(2)]
+        return [torch.load(folder / f"rank{rank}.pt") for rank in range(size)]
 
     try:
         yield run
     finally:
         launcher.kill()
         launcher.communicate()
+
+
+@pytest.fixture(scope="session")
+def in_two_processes(in_processes: Forks) -> Forks:
+    return functools.partial(in_processes, 2)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """Two processes that train together; each saves what it saw for the tests to compare.
 
-`process_pairs` starts them.
+`launcher` starts them.
 """
 
 from __future__ import annotations

@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import subprocess
-import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from hushdoc_training.randomness.secret_stream import Floats, SecretStream
-
-
-def shoot(driver: str, *arguments: object, timeout: float) -> dict[str, Any]:
-    """Runs a driver and returns what it counted."""
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).parent / f"{driver}.py"), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    print(result)
-    return result
 
 
 def fork(action: Callable[[], object]) -> int:

@@ -1,13 +1,11 @@
 """Kills private training of a small model at random points and resumes it, again and again.
 
-    python run_kill_driver.py FOLDER WAY KILLS SEED
-
-WAY is `alone`, `ledger` for a run that a ledger counts as well and that ends with a checkpoint, or
-`replicated` or `sharded` for two processes. The parent imports torch once and
-forks the processes for every start or resume; of two it shoots the first, the second or both, and
-then what is left, as torchrun does. It waits until a few more steps are charged, and goes on until
-KILLS kills came between the first charge and the last, however fast the machine; some more come
-while processes start.
+A way is `alone`, `ledger` for a run that a ledger counts too and that ends with a checkpoint, or
+`replicated` or `sharded` for two processes. `launcher` starts the parent, which forks the processes
+for every start or resume; of two it shoots the first, the second or both, and then what is left, as
+torchrun does. It waits until a few more steps are charged, and goes on until so many kills as asked
+for came between the first charge and the last, however fast the machine; some more come while
+processes start.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ import json
 import os
 import random
 import signal
-import sys
 import time
 from datetime import timedelta
 from functools import partial
@@ -24,13 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # noqa: F401  # optimizers load it; once, before the forks
 from distributed_driver import sharded_model, whole
 from kills import WitnessedNoise, alive, draws, fork
 from private_simulator import example_records, known_streams, small_model, squares
 from safetensors.torch import load_file
 from torch import distributed as dist
-from torch.distributed import fsdp  # noqa: F401  # once, before the forks
 
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.ledger.runs import LedgerRun
@@ -130,9 +125,9 @@ def attempt(out: Path, way: str, dice: random.Random, *, shoot: bool, **settings
     return [os.waitpid(process, 0)[1] for process in processes]
 
 
-def main(folder: Path, way: str, kills: int, seed: int) -> dict[str, object]:
-    torch.set_num_threads(1)
-    dice = random.Random(seed)
+def main(folder: Path, rank: int, way: str, asked: str) -> None:
+    """Saves what it counted."""
+    kills, dice = int(asked), random.Random(3)
     terms = None
     if way == "ledger":
         path = folder / "ledger"
@@ -147,8 +142,8 @@ def main(folder: Path, way: str, kills: int, seed: int) -> dict[str, object]:
             before = charges(out)[-1]
             meeting, shoot = folder / f"meeting{attempts}", len(inside) < kills
             status = attempt(out, way, dice, shoot=shoot, meeting=meeting, terms=terms)
-            for rank in range(len(status)):
-                check(out, witness(out, rank), terms)
+            for process in range(len(status)):
+                check(out, witness(out, process), terms)
             if not any(map(os.WIFSIGNALED, status)):
                 assert not any(status), "training failed"
                 break
@@ -158,7 +153,8 @@ def main(folder: Path, way: str, kills: int, seed: int) -> dict[str, object]:
                 inside.append(charges(out)[-1])
                 resumed += any(out.glob("state-*"))
         check_end(out, terms)
-    return {"killed": killed, "inside": inside, "with_state": resumed, "runs": runs}
+    found = {"killed": killed, "inside": inside, "with_state": resumed, "runs": runs}
+    torch.save(found, folder / f"rank{rank}.pt")
 
 
 def charges(out: Path) -> list[int]:
@@ -211,7 +207,3 @@ def check_end(out: Path, terms: Terms | None) -> None:
         assert all(finding.problem is None for finding in findings), findings
         assert terms.ledger.spent().reserved <= CAP
     assert not [path for path in out.parent.rglob("*") if path.name.endswith(LEFT)]
-
-
-if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))))

@@ -1,6 +1,6 @@
 """Two processes that train a model sharded by `fully_shard`; each saves what it saw for the tests.
 
-`process_pairs` starts them.
+`launcher` starts them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Two processes with one run's folder; each saves what it saw for the tests to compare.
 
-`process_pairs` starts them. Their folder holds `one-replicated` and `one-sharded`, which one
+`launcher` starts them. Their folder holds `one-replicated` and `one-sharded`, which one
 process left after three steps of six.
 """
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from kills import shoot
+
+Forks = Callable[..., list[dict[str, Any]]]
 
 FEW = [("alone", 6), ("ledger", 6), ("replicated", 3), ("sharded", 3)]
 MANY = [("alone", 50), ("ledger", 50), ("replicated", 30), ("sharded", 30)]
 
 
-def kill(folder: Path, way: str, kills: int) -> None:
-    result = shoot("run_kill_driver", folder, way, kills, 3, timeout=550)
+def kill(in_processes: Forks, folder: Path, way: str, kills: int) -> None:
+    (result,) = in_processes(1, "run_kill_driver", folder, way, kills)
     # Every kill that counts came after a charge and before the last one, at many different steps,
     # and some found a state to go on from.
     assert len(result["inside"]) == kills
@@ -24,12 +27,16 @@ def kill(folder: Path, way: str, kills: int) -> None:
 
 
 @pytest.mark.parametrize(("way", "kills"), FEW)
-def test_a_few_kills_cost_no_run_and_no_charge(tmp_path: Path, way: str, kills: int) -> None:
-    kill(tmp_path, way, kills)
+def test_a_few_kills_cost_no_run_and_no_charge(
+    in_processes: Forks, tmp_path: Path, way: str, kills: int
+) -> None:
+    kill(in_processes, tmp_path, way, kills)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("way", "kills"), MANY)
-def test_many_kills_cost_no_run_and_no_charge(tmp_path: Path, way: str, kills: int) -> None:
-    kill(tmp_path, way, kills)
+def test_many_kills_cost_no_run_and_no_charge(
+    in_processes: Forks, tmp_path: Path, way: str, kills: int
+) -> None:
+    kill(in_processes, tmp_path, way, kills)
