@@ -135,6 +135,7 @@ def test_quick_run_prints_every_figure_and_continues(tmp_path: Path) -> None:
     assert quick_run(*paths)["mean_f1"] == mean_f1
 
 
+@pytest.mark.slow
 def test_control_tells_tables_apart_by_their_training_data(tmp_path: Path) -> None:
     arms = "noisy_fill_halves,paper_fill_halves"
     audits = quick_run("--work", tmp_path, "--arms", arms)["audits"]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 
+
+@pytest.mark.slow
 def test_the_quick_run_refutes_what_has_too_little_noise(run: Any) -> None:
     result, printed = run("recipe_audits", "--quick")
     assert result["goals_met"] is True

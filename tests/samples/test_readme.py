@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hushdoc_smaller import smaller
 from PIL import Image, ImageDraw
 
 from hushdoc.__main__ import main
@@ -68,6 +69,7 @@ def steps() -> list[tuple[str, str]]:
 
 
 @pytest.mark.timeout(280)
+@smaller()
 def test_readme_runs_from_top_to_bottom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

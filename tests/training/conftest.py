@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from hushdoc_smaller import smaller
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
@@ -47,21 +48,10 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
         return (yield)
 
 
-SMALLER = {
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 128,
-    "max_position_embeddings": layout.SMALL["max_position_embeddings"],
-}
-
-
 @pytest.fixture(autouse=True, scope="session")
 def _smaller_still() -> Iterator[None]:
-    """Gives `--start small` half of its layers: tests train it hundreds of times."""
-    assert layout.small.__kwdefaults__ is not None
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(layout.small.__kwdefaults__, "size", SMALLER)
+    """Tests of training train `--start small` hundreds of times."""
+    with smaller():
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,15 @@ from table_commands import COMMANDS
 
 from hushdoc.__main__ import main
 from hushdoc_training.commands.table_options import MODES
+from hushdoc_training.recipes.hashed import table_attacks
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _fewer_puzzles() -> Iterator[None]:
+    """Has attacks guess fewer terms; what they find is tested where tables are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_attacks, "PUZZLES", 40)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import hushdoc_smaller
 import numpy as np
 import pytest
 import torch
@@ -202,11 +202,12 @@ def test_finding_what_is_unused_leaves_the_model_as_it_was(small_start: Start) -
 
 
 SCRIPT = textwrap.dedent("""
-    import json, sys
+    import sys
+    sys.path.append(sys.argv[1])
+    from hushdoc_smaller import smaller
     from hushdoc.__main__ import main
-    from hushdoc_training.models import layout
-    layout.small.__kwdefaults__["size"] = json.loads(sys.argv[1])
-    sys.exit(main(sys.argv[2:]))
+    with smaller():
+        sys.exit(main(sys.argv[2:]))
 """)
 # Somebody who presses Ctrl-C on seeing the first step. The process does it itself: on a busy
 # machine another one may come to it when all steps are done.
@@ -234,10 +235,14 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     options = "--documents 24 --labels fields --start small --expected-records 8 --steps 10"
     data = ("--data", "invented:receipt", "--sampling-rate", "0.3")
     arguments = ["train", "kie", *data, *options.split(), "--out", str(out)]
-    assert layout.small.__kwdefaults__ is not None
-    size = json.dumps(layout.small.__kwdefaults__["size"])
     pressed = subprocess.run(
-        [sys.executable, "-c", PRESSING + SCRIPT, size, *arguments],
+        [
+            sys.executable,
+            "-c",
+            PRESSING + SCRIPT,
+            Path(hushdoc_smaller.__file__).parent,
+            *arguments,
+        ],
         capture_output=True,
         text=True,
         timeout=240,
