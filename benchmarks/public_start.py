@@ -39,7 +39,7 @@ SAMPLE = Path(__file__).parents[1] / "samples" / "public_start.py"
 CORPORA = ("cord", "docile", "funsd", "sroie", "wildreceipt", "xfund")
 PARTS = ("invented", "masked", "all")
 SHARE, QUICK_SHARE = 1.0, 0.0005
-"""Of the invented documents that the sample takes."""
+"""Of the documents that the sample takes."""
 
 SCORED, QUICK_SCORED = 200, 5
 
@@ -52,7 +52,7 @@ def main() -> int:
     parser.add_argument("--corpus", action="append", choices=CORPORA,
                         help="score this one (default: all there are)")  # fmt: skip
     parser.add_argument("--part", action="append", choices=PARTS, help="of these (default: all)")
-    parser.add_argument("--share", type=float, help=f"of the invented documents (default: {SHARE})")
+    parser.add_argument("--share", type=float, help=f"of the documents (default: {SHARE})")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     options = parser.parse_args()
     began = time.monotonic()

@@ -36,7 +36,7 @@ from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.checkpoint import Checkpoint
-from hushdoc_training.data import set_list
+from hushdoc_training.data import dataset, set_list
 
 CORPORA = ("cord", "docile", "funsd", "sroie", "wildreceipt", "xfund")
 KIN = {
@@ -108,7 +108,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="folder to make it in")
     parser.add_argument("--without", action="append", choices=CORPORA, default=[],
                         help="a corpus that is private later; may be given again")  # fmt: skip
-    parser.add_argument("--share", type=float, default=1.0, help="share of the invented documents")
+    parser.add_argument("--share", type=float, default=1.0, help="share of all documents")
     parser.add_argument("--start", default="minilm", help="where it starts from (default: minilm)")
     parser.add_argument("--public-overlap", default="unknown",
                         choices=("none", "unknown", "partial", "contained"),
@@ -126,10 +126,10 @@ def main() -> int:
     start = f"{options.start} {told}"
     first, last = out / "sets.toml", out / "last.toml"
     if not last.is_file():
-        pages = page_sets(data, out / "pages")
+        pages = page_sets(data, out / "pages", options.share)
         write(first, [*invented_sets(options.share), *pages])
         again = invented_sets(options.share * REHEARSED, seed=200, title="more invented")
-        write(last, [*again, *corpora(data)])
+        write(last, [*again, *corpora(data, options.share)])
     sets = set_list.read(first)
     invented = [item.name for item in sets if item.source.is_invented]
     pages = [item.name for item in sets if not item.source.is_invented]
@@ -183,17 +183,27 @@ def invented_sets(share: float, seed: int = 100, title: str = "invented") -> lis
     ]
 
 
-def corpora(data: Path) -> list[Set]:
-    """Returns the corpora with labels that are there."""
-    return [
-        Set(name=name, data=str((data / name).resolve()), licence=STATED[name], passes=PASSES)
-        for name in CORPORA
-        if (data / name).is_dir()
-    ]
+def corpora(data: Path, share: float) -> list[Set]:
+    """Returns the corpora with labels that are there, a share of the documents of each."""
+    sets = []
+    for name in CORPORA:
+        if (path := (data / name).resolve()).is_dir():
+            source = dataset.Source(location=str(path))
+            most = max(1, round(len(dataset.read(source)) * share)) if share < 1 else None
+            sets.append(
+                Set(
+                    name=name,
+                    data=str(path),
+                    licence=STATED[name],
+                    documents=most,
+                    passes=PASSES,
+                )
+            )
+    return sets
 
 
-def page_sets(data: Path, out: Path) -> list[Set]:
-    """Writes pages without labels in the labelled format, and returns their sets."""
+def page_sets(data: Path, out: Path, share: float) -> list[Set]:
+    """Writes a share of the pages without labels in the labelled format; returns their sets."""
     made: dict[str, list[LabelledDocument]] = {}
     if (data / "docmix" / "train.jsonl.gz").is_file():
         for source, page in boxes_of_lines(data / "docmix" / "train.jsonl.gz"):
@@ -204,7 +214,8 @@ def page_sets(data: Path, out: Path) -> list[Set]:
     sets = []
     for name, documents in made.items():
         path = out / f"{name.replace(' ', '-')}.jsonl.gz"
-        labelled_files.write(path, documents, overwrite=True)
+        kept = documents[: max(1, round(len(documents) * share))]
+        labelled_files.write(path, kept, overwrite=True)
         licence = STATED[name.split()[0]]
         sets.append(Set(name=name, data=f"pages/{path.name}", licence=licence, unlabelled=True))
     return sets
