@@ -50,6 +50,14 @@ def test_clipped_changes_of_questions_are_not_witnessed(tmp_path: Path) -> None:
         witness(hushdoc_witnessed.docvqa(start, "--algorithm", "fl-provider-dp"))
 
 
+@pytest.mark.slow
+def test_private_votes_are_what_they_claim() -> None:
+    few = ("--pool", "12", "--nearest", "3", "--rounds", "2", "--quiet")
+    found = witness(("synthesize", "evolution", "--vote", "moments", *few))
+    assert differing(found) == []
+    assert (len(found.findings), found.runs) == (7, 3)
+
+
 FEDERATED = [
     (("--algorithm", "feam-dp"), 14, 7),
     (("--algorithm", "fedavg-dp", "--local-steps", "2"), 17, 7),

@@ -79,6 +79,21 @@ def questions(folder: Path, count: int, *, length: int, documents: int, last: bo
         )
 
 
+def voters(path: Path, count: int, *, shrunk: bool) -> None:
+    """Writes pages, the last of which is the canary; `shrunk`, it has one word."""
+    chance = np.random.default_rng(9)
+    lines = []
+    for number in range(count):
+        length = 1 if shrunk and number == count - 1 else FORM_WORDS
+        words = [_word(chance, 3) for _ in range(length)]
+        boxes = [_box(number, place) for place in range(length)]
+        document = Document.from_words(
+            words, boxes, width=WIDTH, height=WIDTH, id=f"page-{number:05}"
+        )
+        lines.append(labelled_files.to_dict(LabelledDocument(document=document, spans=())))
+    _write_lines(path, lines)
+
+
 def contracts(path: Path, count: int, words: int, *, shrunk: bool) -> None:
     """Writes contracts, the last of which is the canary; `shrunk`, it is empty."""
     lines = []

@@ -20,6 +20,7 @@ from hushdoc_training.witness import (
     questions_witness,
     tables_witness,
     terms_witness,
+    votes_witness,
 )
 from hushdoc_training.witness.command_runs import CommandRuns, own_options
 from hushdoc_training.witness.findings import Finding, Witnessed
@@ -34,7 +35,7 @@ OWN = (
 )
 """Options that the witness gives itself, or that make a run one it can't compare."""
 
-FEDERATED = "federated"
+FEDERATED, EVOLUTION = "federated", "evolution"
 
 WITNESSES: dict[tuple[str, str], Testify] = {
     ("kie", ""): forms_witness.testify,
@@ -46,6 +47,7 @@ WITNESSES: dict[tuple[str, str], Testify] = {
     (FEDERATED, "feam-dp"): federated_witness.sums,
     (FEDERATED, "fedavg-dp"): federated_witness.averages,
     (FEDERATED, "fl-provider-dp"): providers_witness.providers,
+    (EVOLUTION, ""): votes_witness.testify,
 }
 """Who testifies of a task of `hushdoc train` in a mode, or of parties by an algorithm."""
 
@@ -72,6 +74,8 @@ def witness(command: Sequence[str]) -> Witnessed:
         key = (getattr(options, "task", ""), getattr(options, "mode", ""))
         if getattr(options, "action", "") == "simulate":
             key = (FEDERATED, options.algorithm)
+        if getattr(options, "method", "") == EVOLUTION:
+            key = (EVOLUTION, "")
         if key not in WITNESSES:
             raise InputError(
                 f"Nobody knows how to witness '{' '.join(words)}'; expected one of "
@@ -84,4 +88,6 @@ def witness(command: Sequence[str]) -> Witnessed:
 def _spelled(task: str, mode: str) -> str:
     if task == FEDERATED:
         return f"federated simulate --algorithm {mode}"
+    if task == EVOLUTION:
+        return "synthesize evolution"
     return f"train {task}" + (f" --mode {mode}" if mode else "")
