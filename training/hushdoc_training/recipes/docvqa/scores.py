@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,8 +25,13 @@ from hushdoc_training.recipes.kie.records import in_order
 BATCH_SIZE = 16
 """Most windows that are computed together."""
 
-Windows = Sequence[tuple[int, Row]]
-"""Each with the number of its page."""
+
+class _Asked(NamedTuple):
+    """A question with all windows of its document, each with the number of its page."""
+
+    labelled: LabelledDocument
+    question: Question
+    windows: Sequence[tuple[int, Row]]
 
 
 class _Reading(NamedTuple):
@@ -54,41 +59,48 @@ class Scorer:
         was_training = model.training
         model.eval()
         found: list[QuestionScore] = []
+        asked: list[_Asked] = []
         with torch.inference_mode():
             for labelled in in_order(documents, self.start.asking.of_pages):
-                found += self._scored(labelled)
+                asked += self._asked(labelled)
+                if sum(len(each.windows) for each in asked) >= BATCH_SIZE:
+                    found += self._scored(asked)
+                    asked = []
+            found += self._scored(asked)
         model.train(was_training)
         return found
 
-    def _scored(self, labelled: LabelledDocument) -> list[QuestionScore]:
+    def _asked(self, labelled: LabelledDocument) -> Iterator[_Asked]:
         encoder = self.start.encoder
         pages = [encoder.page(page) for page in labelled.document.pages]
-        asked = [
-            windows_of(question, encoder.question(question.text), pages, encoder)
-            for question in labelled.questions
+        for question in labelled.questions:
+            ids = encoder.question(question.text)
+            yield _Asked(labelled, question, windows_of(question, ids, pages, encoder))
+
+    def _scored(self, asked: Sequence[_Asked]) -> list[QuestionScore]:
+        rows = [
+            (each.labelled.document.pages[page].words, row)
+            for each in asked
+            for page, row in each.windows
         ]
-        every = [window for windows in asked for window in windows]
         readings = iter(
             [
                 reading
-                for at in range(0, len(every), BATCH_SIZE)
-                for reading in self._read(every[at : at + BATCH_SIZE], labelled)
+                for at in range(0, len(rows), BATCH_SIZE)
+                for reading in self._read(rows[at : at + BATCH_SIZE])
             ]
         )
-        return [
-            _score(labelled, question, windows, [next(readings) for _ in windows])
-            for question, windows in zip(labelled.questions, asked, strict=True)
-        ]
+        return [_score(each, [next(readings) for _ in each.windows]) for each in asked]
 
-    def _read(self, windows: Windows, labelled: LabelledDocument) -> list[_Reading]:
+    def _read(self, rows: Sequence[tuple[Sequence[Word], Row]]) -> list[_Reading]:
         encoder, model = self.start.encoder, self.start.model
-        asked = [row.asked for _, row in windows]
+        asked = [row.asked for _, row in rows]
         if isinstance(model, Pointer):
             return [
-                self._pointed(labelled.document.pages[page].words, row, scores)
-                for (page, row), scores in zip(windows, self._scores(model, asked), strict=True)
+                self._pointed(words, row, scores)
+                for (words, row), scores in zip(rows, self._scores(model, asked), strict=True)
             ]
-        examples = [Example(rows=(row,)) for _, row in windows]
+        examples = [Example(rows=(row,)) for _, row in rows]
         inputs, targets = batch_of(self.start, examples, device=self.device)
         said = model.answer(inputs, max_answer=self.start.asking.max_answer)
         texts = [encoder.text(tokens) for tokens in said.tokens]
@@ -127,25 +139,25 @@ class Scorer:
         )
 
 
-def _score(
-    labelled: LabelledDocument, asked: Question, windows: Windows, readings: Sequence[_Reading]
-) -> QuestionScore:
+def _score(asked: _Asked, readings: Sequence[_Reading]) -> QuestionScore:
     """Returns the surest window's answer, or none where each window is surer of that."""
     null = min((each.null for each in readings), default=1.0)
-    held = any(row.answered for _, row in windows)
+    held = any(row.answered for _, row in asked.windows)
     said = [each for each in readings if each.text]
     best = max(said, key=lambda each: each.confidence, default=None)
     if best is not None and best.confidence < null:
         best = None
     losses = [
-        each.loss for (_, row), each in zip(windows, readings, strict=True) if row.answered == held
+        each.loss
+        for (_, row), each in zip(asked.windows, readings, strict=True)
+        if row.answered == held
     ]
     return QuestionScore(
-        document_id=labelled.document.id,
-        provider=labelled.provider,
-        key=asked.key,
-        text=asked.text,
-        answers=asked.answers,
+        document_id=asked.labelled.document.id,
+        provider=asked.labelled.provider,
+        key=asked.question.key,
+        text=asked.question.text,
+        answers=asked.question.answers,
         prediction=None if best is None else best.text,
         confidence=null if best is None else best.confidence,
         loss=min(losses, default=0.0),
