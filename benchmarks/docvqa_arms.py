@@ -37,7 +37,9 @@ from hushdoc_training.question_scores import QuestionScore
 from hushdoc_training.recipes.docvqa.scores import Scorer
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import described, history, train_plain, train_private
+from hushdoc_training.recipes.kie.private import set_dropout
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
+from hushdoc_training.runs import continued
 
 KEYS = (*memorization.KEYS, "phone", "iban", "registration_number")
 """What is the same on all documents of a provider."""
@@ -81,6 +83,7 @@ class Scale:
         public: Public documents that a start is trained on.
         public_epochs: Of that training.
         epochs: Of a training without privacy.
+        last: Further ones, without dropout.
         size: Of a model from nothing, by architecture.
         rate: The peak of the learning rate without privacy, by architecture.
         steps: Of private training.
@@ -95,6 +98,7 @@ class Scale:
     public: int = 240
     public_epochs: float = 2
     epochs: float = 30
+    last: float = 15
     size: tuple[tuple[str, str], ...] = (("pointer", "small"), ("vt5", "tiny"))
     rate: tuple[tuple[str, float], ...] = (("pointer", 1e-3), ("vt5", 3e-3))
     steps: int = 10
@@ -105,10 +109,18 @@ class Scale:
 
 
 QUICK = Scale(
-    providers=5, documents=1, asked=1, public=8, public_epochs=1, epochs=2, steps=2, canaries=16,
-    seeds=provider_membership.SEEDS[:1],
+    providers=5,
+    documents=1,
+    asked=1,
+    public=8,
+    public_epochs=1,
+    epochs=1,
+    last=1,
+    steps=2,
+    canaries=16,
     draws=1,
-)  # fmt: skip
+    seeds=provider_membership.SEEDS[:1],
+)
 
 Documents = Sequence[LabelledDocument]
 
@@ -279,17 +291,7 @@ class Arms:
             scale, resume, documents = self._scale, out.exists(), data.train[half]
             start = replace(start, model=copy.deepcopy(start.model))
             if training == "nonprivate":
-                plain = PlainSettings(
-                    epochs=scale.epochs,
-                    batch_size=8,
-                    learning_rate=dict(scale.rate)[architecture],
-                    seed=seed,
-                )
-                claim = claims.not_private("receipts", history(start), training=described(start))
-                train_plain(
-                    start, documents, plain, out=out, claim=claim, resume=resume, quiet=True,
-                    device=CPU,
-                )  # fmt: skip
+                self._fitted(start, documents, architecture, out, seed=seed)
             else:
                 kind, epsilon = training.split("_eps")
                 unit = "document" if kind == "document" else "provider"
@@ -313,6 +315,27 @@ class Arms:
                 )  # fmt: skip
         made = start_from(str(out), architecture=architecture)
         return replace(made, claim=DocVQACheckpoint.load(out).claim)
+
+    def _fitted(
+        self, start: Start, documents: Documents, architecture: str, out: Path, *, seed: int
+    ) -> None:
+        """Trains without privacy, first with dropout and then without, into `out`."""
+        stages = ((Path(f"{out}-first"), self._scale.epochs, 0.1), (out, self._scale.last, 0.0))
+        for folder, epochs, dropout in stages:
+            if not (folder / "checkpoint").exists():
+                set_dropout(start.model, dropout)
+                settings = PlainSettings(
+                    epochs=epochs,
+                    batch_size=8,
+                    learning_rate=dict(self._scale.rate)[architecture],
+                    seed=seed,
+                )
+                claim = claims.not_private("receipts", history(start), training=described(start))
+                train_plain(
+                    start, documents, settings, out=folder, resume=folder.exists(), quiet=True,
+                    claim=continued.without_privacy(claim, start.claim), device=CPU,
+                )  # fmt: skip
+            start = start_from(str(folder), architecture=architecture)
 
     def _attacked(self, features: Any, methods: Any) -> list[Result]:
         return provider_membership.attacked(
