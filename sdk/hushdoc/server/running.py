@@ -55,6 +55,8 @@ def server(app: FastAPI, address: Address, limits: Limits) -> uvicorn.Server:
     """Returns the server of an application; `run` with a socket begins it."""
     config = uvicorn.Config(
         app,
+        http="h11",  # which bounds the head of a request; httptools does not
+        loop="asyncio",
         log_config=None,
         access_log=False,  # its lines hold queries
         server_header=False,
