@@ -126,6 +126,25 @@ def test_a_pointer_is_never_asked_to_speak_freely(
     assert "this one points" in capsys.readouterr().err
 
 
+def test_scores_are_calibrated_on_invented_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calibration = pytest.importorskip("hushdoc_export.calibration")
+    monkeypatch.setattr("hushdoc_export.question_agreement.NUM_QUESTIONS", 80)
+    folder = calibration.export_calibrated_on_invented(
+        tiny.sealed_pointer(), tmp_path / "calibrated", tiny.release(), threshold=0.2
+    )
+    assert hushdoc.verify(folder, tiny.policy()).passed
+    calibrated = DocVQAModel.load(folder, policy=tiny.policy())
+    assert calibrated.certificate.claim.public_data[-1] == calibration.INVENTED
+    assert calibrated.scoring is not None
+    assert 50 <= calibrated.scoring.num_answers <= 80
+    # A random model is almost never right, and now says so.
+    found = calibrated.ask(document(9), QUESTION)
+    assert (found.text, found.calibrated_on) == (None, calibration.INVENTED.name)
+    assert found.candidates
+
+
 def test_several_questions_are_answered_as_each_alone(model: DocVQAModel) -> None:
     asked = document(30, 60)
     questions = ["Who?", QUESTION, "When is it due, and to whom?"]
