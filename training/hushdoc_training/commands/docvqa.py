@@ -20,7 +20,8 @@ from hushdoc_training.commands.training_options import (
     add_out,
     add_overlap,
     calibrated,
-    print_head,
+    ledger_of,
+    print_end,
     print_plan,
     require_installed,
     require_small_delta,
@@ -172,24 +173,17 @@ def run(options: argparse.Namespace) -> int:
     require_installed()
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.data import dataset, providers
-    from hushdoc_training.ledger.ledger import Ledger
 
     private = not (options.public or options.not_private)
     invented = options.data.startswith("invented:")
-    if options.ledger is not None and not private:
-        options.refuse_usage("--ledger counts private training; leave --public or --not-private")
     if options.canaries < 0 or (options.canaries and not private):
         options.refuse_usage("--canaries is a number from 0, for private training")
-    if options.documents_changed and options.ledger is None:
-        options.refuse_usage("--documents-changed needs --ledger")
     if options.documents is not None and private and not invented:
         options.refuse_usage(FIRST_DOCUMENTS)
     if options.passes != 1 and (options.algorithm != "fl-provider-dp" or not private):
         options.refuse_usage("--passes is of private training with --algorithm fl-provider-dp")
-    ledger = None if options.ledger is None else Ledger.open(options.ledger)
-    plan = None
-    if private:
-        plan = _plan(options, ledger)
+    ledger = ledger_of(options)
+    plan = _plan(options, ledger) if private else None
     source = dataset.Source(
         location=options.data, documents=options.documents, seed=options.seed, labels=None
     )
@@ -229,13 +223,14 @@ def _train(
 ) -> None:
     from hushdoc_training.federated.updates import LocalTraining
     from hushdoc_training.privacy import claims
-    from hushdoc_training.recipes.docvqa import start as starts
+    from hushdoc_training.recipes import starts
     from hushdoc_training.recipes.docvqa import training as docvqa
+    from hushdoc_training.recipes.docvqa.start import start_from
     from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
     from hushdoc_training.runs import continued, loop
 
     public_texts = source.is_invented or options.public
-    start = starts.start_from(
+    start = start_from(
         options.start or ("small" if options.architecture == "vt5" else "minilm"),
         architecture=options.architecture,
         max_tokens=options.max_tokens,
@@ -295,7 +290,7 @@ def _train(
                 learning_rate=options.learning_rate,
                 seed=options.seed,
             )
-        before = (*docvqa.history(start), *weights)
+        before = (*starts.history(start), *weights)
         described = docvqa.described(start)
         learned = kie_data.public_data(name, source.is_invented, options)
         claim = (
@@ -315,6 +310,4 @@ def _train(
         )
     if outcome.interrupted:
         raise loop.interrupted_after(outcome.charged)
-    print(f"Checkpoint: {options.out / 'checkpoint'}")
-    print(f"Plot:       {options.out / 'training.png'}")
-    print_head(ledger)
+    print_end(options.out, ledger)

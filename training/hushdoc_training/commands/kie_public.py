@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushdoc.arguments import counted
 from hushdoc_training.commands import configuration, kie_data, kie_settings
+from hushdoc_training.commands.training_options import print_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,8 +78,7 @@ def run(options: argparse.Namespace) -> int:
     outcome = _masked(options, listed) if options.unlabelled else _labelled(options, listed)
     if outcome.interrupted:
         raise loop.interrupted_after(outcome.charged)
-    print(f"Checkpoint: {options.out / 'checkpoint'}")
-    print(f"Plot:       {options.out / 'training.png'}")
+    print_end(options.out, None)
     return 0
 
 
@@ -207,8 +207,9 @@ def _claim(
     options: argparse.Namespace, start: Start, sets: Sequence[PublicSet], training: dict[str, Any]
 ) -> Claim:
     from hushdoc_training.privacy import claims
+    from hushdoc_training.recipes import starts
     from hushdoc_training.recipes.kie import training as kie
 
-    before = (*kie.history(start), *kie_data.weights_of(start, options))
+    before = (*starts.history(start), *kie_data.weights_of(start, options))
     data = tuple(item.data for item in sets if item.data not in before)
     return claims.public((*before, *data), training={**kie.described(start), **training})

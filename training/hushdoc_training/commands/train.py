@@ -25,7 +25,8 @@ from hushdoc_training.commands.training_options import (
     add_number,
     add_out,
     add_overlap,
-    print_head,
+    ledger_of,
+    print_end,
     require_installed,
 )
 
@@ -190,7 +191,7 @@ def run(options: argparse.Namespace) -> int:
         )
     kie_scores.check(options)
     listed = kie_public.is_list(options)
-    ledger = _ledger(options)
+    ledger = ledger_of(options)
     plan = kie_settings.plan(options, ledger)
     if options.plan:
         return 0
@@ -237,6 +238,7 @@ def _train(
     plan: PrivacyPlan | None,
 ) -> None:
     from hushdoc_training.privacy import claims
+    from hushdoc_training.recipes import starts
     from hushdoc_training.recipes.kie import start as kie_start
     from hushdoc_training.recipes.kie import training as kie
     from hushdoc_training.runs import continued, loop
@@ -291,7 +293,7 @@ def _train(
             notes=configuration.notes_of(options, plan, private),
         )
     else:
-        history = (*kie.history(start), *weights)
+        history = (*starts.history(start), *weights)
         training = kie.described(start)
         claim = continued.without_privacy(
             claims.public(
@@ -315,19 +317,4 @@ def _train(
         )
     if outcome.interrupted:
         raise loop.interrupted_after(outcome.charged)
-    print(f"Checkpoint: {options.out / 'checkpoint'}")
-    print(f"Plot:       {options.out / 'training.png'}")
-    print_head(ledger)
-
-
-def _ledger(options: argparse.Namespace) -> Ledger | None:
-    """Returns the ledger that the options name; one without privacy is a usage error."""
-    if options.ledger is None:
-        if options.documents_changed:
-            options.refuse_usage("--documents-changed needs --ledger")
-        return None
-    if options.public or options.not_private:
-        options.refuse_usage("--ledger counts private training; leave --public or --not-private")
-    from hushdoc_training.ledger.ledger import Ledger
-
-    return Ledger.open(options.ledger)
+    print_end(options.out, ledger)

@@ -327,6 +327,26 @@ def require_installed() -> None:
             raise MissingExtraError(package, "training")
 
 
+def ledger_of(options: argparse.Namespace) -> Ledger | None:
+    """Returns the ledger that the options name; one without privacy is a usage error."""
+    if options.ledger is None:
+        if options.documents_changed:
+            options.refuse_usage("--documents-changed needs --ledger")
+        return None
+    if options.public or options.not_private:
+        options.refuse_usage("--ledger counts private training; leave --public or --not-private")
+    from hushdoc_training.ledger.ledger import Ledger
+
+    return Ledger.open(options.ledger)
+
+
+def print_end(out: Path, ledger: Ledger | None) -> None:
+    """Prints where a run has left its model."""
+    print(f"Checkpoint: {out / 'checkpoint'}")
+    print(f"Plot:       {out / 'training.png'}")
+    print_head(ledger)
+
+
 def print_head(ledger: Ledger | None) -> None:
     """Prints the head of a run's ledger, which shows later whether a copy has forgotten it."""
     if ledger is not None:

@@ -44,6 +44,7 @@ from hushdoc_training.models import adapters
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.privacy.trained_tensors import count, load, trained_tensors, weights_of
 from hushdoc_training.receipt import Receipt
+from hushdoc_training.recipes import starts
 from hushdoc_training.recipes.kie import federated_updates
 from hushdoc_training.recipes.kie import training as kie
 from hushdoc_training.recipes.kie.federated_updates import KieUpdate, prepared, server_step_of
@@ -102,7 +103,7 @@ def roster_of(
         PrivacyError: The start has seen private documents.
         ValueError: The plan has another number of clients, or of numbers.
     """
-    kie.require_public(start)
+    starts.require_public(start)
     numbers = numbers_of(start, settings, plan.algorithm)
     if (plan.clients, plan.numbers) != (len(clients), numbers):
         raise ValueError(
@@ -314,7 +315,7 @@ def declared_of(
     grouped = unit != "provider"
     return Declared(
         name=name,
-        public_data=(*kie.history(start), *public_data),
+        public_data=(*starts.history(start), *public_data),
         training={
             **kie.described(start),
             **settings_of(roster).training.claimed(),

@@ -28,6 +28,7 @@ from hushdoc_training.federated.roster import COORDINATOR, Party, Roster
 from hushdoc_training.federated.standing import ROSTER
 from hushdoc_training.federated.transport import drive
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.recipes import starts
 from hushdoc_training.recipes.federated_kie import (
     KEY,
     LEDGER,
@@ -98,7 +99,7 @@ def simulate(
     device = device or kie.best_device()
     if len(shares) != plan.clients:
         raise ValueError(f"There are {len(shares)} shares; the plan has {plan.clients} clients.")
-    kie.require_public(start)
+    starts.require_public(start)
     everything = [labelled for share in shares for labelled in share]
     kie.require_readable(everything, start)
     kept = {id(labelled) for labelled in one_of_copies(everything, plan)}

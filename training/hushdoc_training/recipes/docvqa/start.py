@@ -17,6 +17,7 @@ from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint, holds_questions
 from hushdoc_training.models import fitting, layout, pointer, vt5, vt5_start
 from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.models.vt5 import VT5
+from hushdoc_training.recipes import starts
 from hushdoc_training.recipes.kie import start as kie
 
 MAX_TOKENS, MAX_QUESTION = 256, 64
@@ -147,7 +148,7 @@ def _vt5(
     """Returns the VT5 of words and boxes that training starts from."""
     torch.manual_seed(seed)
     if source in vt5_start.SIZES:
-        learned = kie.learned_tokenizer(vt5_start.tokenizer, vocabulary, resumed)
+        learned = starts.learned_tokenizer(vt5_start.tokenizer, vocabulary, resumed)
         made = vt5_start.from_nothing(learned, size=vt5_start.SIZES[source])
     else:
         made = vt5_start.pretrained(source)

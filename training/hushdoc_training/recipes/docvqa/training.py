@@ -16,7 +16,6 @@ from hushdoc import arguments
 from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.errors import AnnotationError, EmptyDocumentError, InputError, PrivacyError
 from hushdoc.labels import LabelledDocument
-from hushdoc.system import atomic_files
 from hushdoc_training import docvqa_checkpoint, duplicates
 from hushdoc_training.federated.central import ProviderTraining
 from hushdoc_training.federated.plan import PROVIDER
@@ -26,6 +25,7 @@ from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import PrivateSteps
 from hushdoc_training.private_view import COUNTS, PrivateView
+from hushdoc_training.recipes import starts
 from hushdoc_training.recipes.docvqa import canaries
 from hushdoc_training.recipes.docvqa.canaries import Canaries
 from hushdoc_training.recipes.docvqa.private import (
@@ -39,9 +39,14 @@ from hushdoc_training.recipes.kie import epochs, identity
 from hushdoc_training.recipes.kie.audits import known_words
 from hushdoc_training.recipes.kie.records import in_order
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
-from hushdoc_training.recipes.kie.start import TOKENIZER
 from hushdoc_training.recipes.kie.training import best_device, decay
-from hushdoc_training.runs import claim_words, continued, start_weights
+from hushdoc_training.recipes.starts import (
+    history,
+    keep_tokenizer,
+    require_carried,
+    require_public,
+)
+from hushdoc_training.runs import claim_words
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.receipts import Declared
@@ -72,8 +77,7 @@ def train_plain(
     """
     device = device or best_device()
     require_readable(documents)
-    if not continued.carries(claim, start.claim):
-        require_public(start)
+    require_carried(start, claim)
     examples = [
         example
         for labelled in in_order(documents, start.asking.of_pages)
@@ -87,7 +91,8 @@ def train_plain(
     claimed = hashlib.sha256(claim.to_json()).hexdigest()
     same = _identity(start, documents_digest(documents), claimed)
     run = Run.open(out, {"mode": "plain", **asdict(settings), **same}, resume=resume)
-    _keep(out, start, notes)
+    keep_tokenizer(out, start)
+    keep_notes(out, notes or {})
     torch.manual_seed(settings.seed)
     start.model.to(device).train()
 
@@ -202,7 +207,8 @@ def train_private(
         return canaries.added_to(claim, found.audited(begun, start.model, claim, device=device))
 
     def keep() -> None:
-        _keep(out, start, notes)
+        keep_tokenizer(out, start)
+        keep_notes(out, notes or {})
         if found:
             canaries.keep(out, found)
 
@@ -250,11 +256,6 @@ def save(folder: Path, start: Start, claim: Claim) -> None:
         tokenizer_json=start.tokenizer_json,
         save_weights=start.model.to("cpu").save,
     )
-
-
-def history(start: Start) -> tuple[PublicData, ...]:
-    """Returns the public data that the start's own claim lists."""
-    return start.claim.public_data if start.claim is not None else ()
 
 
 def described(start: Start) -> dict[str, Any]:
@@ -322,15 +323,6 @@ def _claimed(settings: PrivateSettings, local: LocalTraining | None) -> dict[str
     return {**kept, "algorithm": f"{PROVIDER}, one client", "local_training": asdict(local)}
 
 
-def require_public(start: Start) -> None:
-    """Raises if the start's claim would be lost, whatever it says of its documents."""
-    if start.claim is not None and start.claim.protected_data:
-        raise PrivacyError(
-            f"The start '{start.name}' was itself trained on protected documents, and what several "
-            "trainings spend or leak is not yet added up. Start from public weights."
-        )
-
-
 def documents_digest(documents: Sequence[LabelledDocument]) -> str:
     """Returns a digest of all that training reads, whatever the order of the documents.
 
@@ -360,17 +352,4 @@ def _texts(labelled: LabelledDocument) -> list[str]:
 
 def _identity(start: Start, documents: str, claim: str) -> dict[str, Any]:
     """Returns what a resumed run must share with the run that began; `claim` is a digest."""
-    return {
-        "start": start.name,
-        "asking": start.asking.to_dict(),
-        "tokenizer": hashlib.sha256(start.tokenizer_json.encode("utf-8")).hexdigest(),
-        "weights": start_weights.digest(start.model),
-        "claim": claim,
-        "documents": documents,
-    }
-
-
-def _keep(folder: Path, start: Start, notes: Mapping[str, str] | None) -> None:
-    if not (folder / TOKENIZER).is_file():
-        atomic_files.write_file(folder / TOKENIZER, start.tokenizer_json.encode("utf-8"))
-    keep_notes(folder, notes or {})
+    return {**starts.identity(start, documents, claim), "asking": start.asking.to_dict()}

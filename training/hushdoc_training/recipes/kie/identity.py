@@ -9,8 +9,8 @@ from typing import Any
 
 from hushdoc.document.page import Page
 from hushdoc.labels import LabelledDocument
+from hushdoc_training.recipes import starts
 from hushdoc_training.recipes.kie.start import Start
-from hushdoc_training.runs import start_weights
 
 
 def documents_digest(documents: Sequence[LabelledDocument]) -> str:
@@ -42,13 +42,9 @@ def images_digest(documents: Sequence[LabelledDocument]) -> str:
 def identity(start: Start, documents: str, claim: str) -> dict[str, Any]:
     """Returns what a resumed run must share with the run that began; `claim` is a digest."""
     return {
-        "start": start.name,
+        **starts.identity(start, documents, claim),
         "labels": list(start.labels.fields),
         "preprocessing": start.preprocessing.to_dict(),
-        "tokenizer": hashlib.sha256(start.tokenizer_json.encode("utf-8")).hexdigest(),
-        "weights": start_weights.digest(start.model),
-        "claim": claim,
-        "documents": documents,
     }
 
 

@@ -24,6 +24,7 @@ from hushdoc.errors import CheckpointError
 from hushdoc.labels import LabelledDocument
 from hushdoc.runtime.encoding import Encoder
 from hushdoc_training.models.layout import TokenClassifier
+from hushdoc_training.recipes import starts
 from hushdoc_training.recipes.kie import epochs, training
 from hushdoc_training.recipes.kie.epochs import shuffled_windows
 from hushdoc_training.recipes.kie.identity import documents_digest, identity
@@ -127,7 +128,7 @@ def train_masked(
         settings = replace(settings, hidden_boxes=0.0)
     device = device or training.best_device()
     training.require_readable(documents, start)
-    training.require_public(start)
+    starts.require_public(start)
     masking = Masking.of(start.tokenizer_json, settings)
     encoder = start.encoder
     windows = shuffled_windows(
@@ -139,7 +140,7 @@ def train_masked(
     )
     same = identity(start, documents_digest(documents), hashlib.sha256(claim.to_json()).hexdigest())
     run = Run.open(out, {"mode": "masked", **asdict(settings), **same}, resume=resume)
-    training.keep_tokenizer(run.folder, start)
+    starts.keep_tokenizer(run.folder, start)
     keep_notes(run.folder, notes or {})
     torch.manual_seed(settings.seed)
     model = MaskedModel(start.model).to(device).train()

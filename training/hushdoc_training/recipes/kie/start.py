@@ -15,9 +15,7 @@ from hushdoc.runtime.encoding import Encoder, Preprocessing
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.models import fitting, layout
 from hushdoc_training.models.layout import TokenClassifier
-
-TOKENIZER = "tokenizer.json"
-"""Kept in the run folder, so that a resumed run spells words as it did before."""
+from hushdoc_training.recipes import starts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +93,7 @@ def start_from(
     if source in ("minilm", "minilm-text"):
         model, tokenizer_json, special = layout.minilm(labels, boxes=source == "minilm")
     elif source == "small":
-        learned = learned_tokenizer(layout.wordpiece, vocabulary, resumed)
+        learned = starts.learned_tokenizer(layout.wordpiece, vocabulary, resumed)
         model, tokenizer_json, special = layout.small(labels, learned)
     else:
         model, tokenizer_json, special = layout.pretrained(source, labels)
@@ -142,20 +140,3 @@ def is_checkpoint(source: str) -> bool:
 def reads_images(source: str) -> bool:
     """Returns whether a start is a hushdoc checkpoint or run folder that reads images."""
     return is_checkpoint(source) and Checkpoint.load(Path(source)).preprocessing.image is not None
-
-
-def learned_tokenizer(
-    learn: Callable[[Sequence[str]], str],
-    texts: Callable[[], Sequence[str]] | None,  # public ones
-    resumed: Path | None,
-) -> str:
-    """Returns the tokenizer of a model from nothing, as its run folder has it or learned anew."""
-    if resumed is not None and (resumed / TOKENIZER).is_file():
-        return (resumed / TOKENIZER).read_text(encoding="utf-8")
-    found = texts() if texts else ()
-    if not found:
-        raise CheckpointError(
-            "A model from nothing learns its vocabulary from public documents, and none are given. "
-            "Train it on --data invented:... --public first."
-        )
-    return learn(found)

@@ -13,11 +13,10 @@ import torch
 
 from hushdoc import arguments, metrics
 from hushdoc.certificate.claim import Claim, DataAccess, PublicData
-from hushdoc.errors import AnnotationError, EmptyDocumentError, PrivacyError
+from hushdoc.errors import AnnotationError, EmptyDocumentError
 from hushdoc.evaluation import Evaluation, entities_of
 from hushdoc.labels import LabelledDocument, Span, tags_of_pages
 from hushdoc.runtime.images import pixels_of_page
-from hushdoc.system import atomic_files
 from hushdoc_training import checkpoint, duplicates
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -39,8 +38,13 @@ from hushdoc_training.recipes.kie.records import (
     without_copies,
 )
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
-from hushdoc_training.recipes.kie.start import TOKENIZER, Start
-from hushdoc_training.runs import continued
+from hushdoc_training.recipes.kie.start import Start
+from hushdoc_training.recipes.starts import (
+    history,
+    keep_tokenizer,
+    require_carried,
+    require_public,
+)
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.receipts import Declared
@@ -68,7 +72,7 @@ def train_plain(
     """
     device = device or best_device()
     require_readable(documents, start)
-    _require_carried(start, claim)
+    require_carried(start, claim)
     # Refuses what could not be certified before an hour is spent on it.
     claimed = hashlib.sha256(claim.to_json()).hexdigest()
     windows = shuffled_windows(
@@ -262,11 +266,6 @@ def _prepared_by(settings: PrivateSettings) -> tuple[PublicData, ...]:
     return (*inputs, public_moments.DATA) if settings.optimizer == "adam-public" else inputs
 
 
-def history(start: Start) -> tuple[PublicData, ...]:
-    """Returns the public data that the start's own claim lists."""
-    return start.claim.public_data if start.claim is not None else ()
-
-
 def described(start: Start) -> dict[str, Any]:
     """Returns what a claim says about the model that training started from.
 
@@ -315,12 +314,6 @@ def best_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def keep_tokenizer(folder: Path, start: Start) -> None:
-    """Keeps the start's tokenizer in the run folder, unless it is there."""
-    if not (folder / TOKENIZER).is_file():
-        atomic_files.write_file(folder / TOKENIZER, start.tokenizer_json.encode("utf-8"))
-
-
 def decay(
     optimizer: torch.optim.Optimizer, settings: PrivateSettings, number: int, steps: int
 ) -> None:
@@ -365,18 +358,3 @@ def require_readable(documents: Sequence[LabelledDocument], start: Start) -> Non
             for number, page in enumerate(labelled.document.pages):
                 if page.words:
                     pixels_of_page(labelled.document, number, start.preprocessing.image)
-
-
-def require_public(start: Start) -> None:
-    """Raises if the start's claim would be lost, whatever it says of its documents."""
-    if start.claim is not None and start.claim.protected_data:
-        raise PrivacyError(
-            f"The start '{start.name}' was itself trained on protected documents, and what several "
-            "trainings spend or leak is not yet added up. Start from public weights."
-        )
-
-
-def _require_carried(start: Start, claim: Claim) -> None:
-    """Raises unless a claim without privacy says all that the start's claim says."""
-    if not continued.carries(claim, start.claim):
-        require_public(start)
