@@ -57,7 +57,9 @@ COMMANDS = {
     "forms by the top layer": ("kie", "--trained", "top:1"),
     "forms by momentum": ("kie", "--optimizer", "sgd", *SGD),
     "questions": ("docvqa",),
-    "questions by document": ("docvqa", "--privacy-unit", "document"),
+    "questions by document, the reader alone": (
+        *("docvqa", "--privacy-unit", "document", "--trained", "output"),
+    ),
     "forms of two clients": ("federated",),
     "forms of clients that may be silent": (
         *("federated", "--clients", "4", "--mode", "threshold", "--silent", "1"),

@@ -10,9 +10,10 @@ from transformers import LayoutLMConfig, LayoutLMForTokenClassification
 
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.encoding import Preprocessing
-from hushdoc.runtime.questions import Asking
+from hushdoc.runtime.questions import VT5_PROMPT, Asking
 from hushdoc_training import checkpoint, docvqa_checkpoint
 from hushdoc_training.models import layout
+from hushdoc_training.models import vt5_start as vt5_starts
 from hushdoc_training.models.pointer import pointer_on
 from hushdoc_training.privacy import claims
 
@@ -58,6 +59,30 @@ def pointer_start(folder: Path) -> Path:
     return folder
 
 
+def vt5_start(folder: Path) -> Path:
+    """Writes a checkpoint of a tiny VT5 with random weights, which saw no document."""
+    torch.manual_seed(3)
+    tokenizer_json = vt5_starts.tokenizer(list(string.ascii_lowercase) * 2)
+    made = vt5_starts.from_nothing(tokenizer_json, size=vt5_starts.TINY)
+    docvqa_checkpoint.save(
+        folder / "checkpoint",
+        asking=Asking(
+            kind="vt5",
+            prompt=VT5_PROMPT,
+            lowercase=True,
+            max_tokens=2 * WINDOW,
+            overlap=2,
+            max_question=30,
+            eos_id=made.eos_id,
+            pad_id=made.pad_id,
+        ),
+        claim=claims.public((), training={}),
+        tokenizer_json=made.tokenizer_json,
+        save_weights=made.model.save,
+    )
+    return folder
+
+
 def _tiny() -> tuple[layout.TokenClassifier, str]:
     """Returns a tiny LayoutLM with random weights, and a tokenizer of letters."""
     torch.manual_seed(3)
@@ -85,7 +110,7 @@ def kie(start: Path, *further: str) -> tuple[str, ...]:
 
 
 def docvqa(start: Path, *further: str) -> tuple[str, ...]:
-    """Returns a command that trains a tiny pointer in a few steps."""
+    """Returns a command that trains a tiny pointer or VT5 in a few steps."""
     few = ("--steps", "2", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")
     how = ("--clipping-norm", "0.01", "--trained", "encoder")
     return ("train", "docvqa", "--start", str(start), *how, *few, *further)

@@ -33,11 +33,21 @@ def test_a_private_training_of_forms_is_what_it_claims(start: Path) -> None:
     assert (len(found.findings), found.runs) == (17, 7)
 
 
+QUESTIONS = [
+    ("pointer_start", "provider", "encoder"),
+    ("pointer_start", "document", "output"),
+    ("vt5_start", "provider", "encoder"),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", ["provider", "document"])
-def test_a_private_training_on_questions_is_what_it_claims(unit: str, tmp_path: Path) -> None:
-    start = hushdoc_witnessed.pointer_start(tmp_path)
-    found = witness(hushdoc_witnessed.docvqa(start, "--privacy-unit", unit))
+@pytest.mark.parametrize(("make", "unit", "trained"), QUESTIONS)
+def test_a_private_training_on_questions_is_what_it_claims(
+    make: str, unit: str, trained: str, tmp_path: Path
+) -> None:
+    start = getattr(hushdoc_witnessed, make)(tmp_path)
+    how = ("--privacy-unit", unit, "--trained", trained)
+    found = witness(hushdoc_witnessed.docvqa(start, *how))
     assert differing(found) == []
     assert (len(found.findings), found.runs) == (17, 7)
     what = {"provider": "3 documents", "document": "3 questions"}[unit]

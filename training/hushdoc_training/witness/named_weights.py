@@ -9,8 +9,8 @@ import torch
 
 _LAYER = re.compile(r"coder\.(?:layer|block)\.(\d+)\.")
 _TABLES = ("word_embeddings", "t5.shared")
-_ALWAYS = ("classifier.", "t5.decoder.final_layer_norm.")
-"""Output layers, and what VT5 trains in the place of one."""
+_ALWAYS = ("classifier.", "reader.", "t5.decoder.final_layer_norm.")
+"""Output layers, a pointer's reader, and what VT5 trains in the place of one."""
 
 
 def unnamed(word: str, changed: Iterable[str], tensors: Mapping[str, torch.Tensor]) -> list[str]:
