@@ -40,9 +40,11 @@ import torch
 from torch import nn
 
 from hushdoc.labels import LabelledDocument
+from hushdoc_export.synthetic import contact_sheet
 from hushdoc_training import synthetic_checkpoint
 from hushdoc_training.data import dataset
 from hushdoc_training.invented import released
+from hushdoc_training.invented.specification import Specification
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import Records
@@ -54,6 +56,8 @@ Floats = npt.NDArray[np.float64]
 
 FEATURES, TOKENS, TEST_SHARE = 8192, 384, 1 / 3
 EPOCHS, DP_STEPS, EXPECTED = 12, 60, 400
+SHEET = 24
+"""Pages on a contact sheet."""
 RECEIPTS = ("receipt", "till-receipt")
 ARMS = {"eps1": (1.0, 1), "eps8": (8.0, 2), "noiseless": (1e4, 2)}
 """Epsilon and rounds of each arm of evolution."""
@@ -83,6 +87,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--pages", type=int, default=600, help="pages of an arm and of a pool")
     parser.add_argument("--vote", default="factors", help="pages, factors or moments")
+    parser.add_argument("--sheets", type=Path, help="folder for a contact sheet of each arm")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     options = top.parse_args()
     began = time.monotonic()
@@ -97,7 +102,12 @@ def main() -> int:
         found.setdefault(name, []).append(value)
         print(json.dumps({name: round(value, 4)}), flush=True)
 
-    def scored(name: str, documents: Sequence[LabelledDocument], seed: int) -> None:
+    def scored(name: str, made: Sequence[Specification], seed: int) -> None:
+        if options.sheets is not None and seed == 0:
+            options.sheets.mkdir(parents=True, exist_ok=True)
+            images = [released.image_of(one) for one in made[:SHEET]]
+            (options.sheets / f"{name}.png").write_bytes(contact_sheet(images))
+        documents = [released.document_of(one, options.labels) for one in made]
         note(f"energy_{name}", energy(embedded(documents), points))
         if used(documents, labels):
             note(f"f1_{name}", f1(fitted(documents, labels, seed), test, labels))
@@ -146,16 +156,15 @@ def divided(
     return ordered[:split], ordered[split:]
 
 
-def unsteered(settings: EvolutionSettings) -> list[LabelledDocument]:
+def unsteered(settings: EvolutionSettings) -> tuple[Specification, ...]:
     """Returns invented documents before anybody voted."""
     start = evolution.Proposal(weights=prior(settings))
-    made = start.drawn(settings.documents, settings.seed, 0, 9)
-    return [released.document_of(one, settings.labels) for one in made]
+    return start.drawn(settings.documents, settings.seed, 0, 9)
 
 
 def evolved(
     private: Sequence[LabelledDocument], settings: EvolutionSettings, epsilon: float, rounds: int
-) -> list[LabelledDocument]:
+) -> tuple[Specification, ...]:
     """Returns what evolution releases, by the recipe that the command runs."""
     plan = PrivacyPlan.calibrated(
         epsilon=epsilon,
@@ -167,8 +176,7 @@ def evolved(
     with tempfile.TemporaryDirectory() as home:
         out = Path(home) / "run"
         evolution.evolve(private, plan, settings, out=out, name="private", quiet=True)
-        made = synthetic_checkpoint.load(out).specifications
-    return [released.document_of(one, settings.labels) for one in made]
+        return synthetic_checkpoint.load(out).specifications
 
 
 def embedded(documents: Sequence[LabelledDocument]) -> Floats:

@@ -14,7 +14,6 @@ from hushdoc.signing.trust_store import TrustStore
 from hushdoc.synthetic_documents import MAX_SHARD_BYTES
 from hushdoc_training import invented
 from hushdoc_training.invented.specification import FACTORS
-from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.synthesis import proposals
 from hushdoc_training.synthesis.ballots import VOTES
 from hushdoc_training.synthetic_checkpoint import MOST_DOCUMENTS
@@ -23,6 +22,7 @@ TEXT = (Path(__file__).parents[2] / "docs/synthesis.md").read_text("utf-8")
 SMALL = {"synthesize evolution": " --pool 12 --nearest 3 --documents 3 --quiet"}
 
 
+@pytest.mark.slow
 def test_the_commands_and_the_sample_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -52,10 +52,6 @@ def test_the_numbers_are_those_of_the_code() -> None:
     assert re.findall(r"^\| `(\w+)` \|", TEXT, flags=re.MULTILINE) == list(VOTES)
     assert f"at most {MAX_SHARD_BYTES // 2**20} MiB" in TEXT
     assert f"at most {MOST_DOCUMENTS:,} documents" in TEXT
-    for epsilon, joined in ((8, "0.60, 0.85 and 1.20"), (1, "3.73, 5.28 and 7.46")):
+    # The numbers themselves are known answers in tests/training/privacy/test_votes.py.
+    for joined in ("0.60, 0.85 and 1.20", "3.73, 5.28 and 7.46"):
         assert joined in TEXT
-        for rounds, sigma in zip((1, 2, 4), re.findall(r"[\d.]+\d", joined), strict=True):
-            plan = PrivacyPlan.calibrated(
-                epsilon=epsilon, sampling_rate=1, steps=rounds, clipping_norm=1
-            )
-            assert plan.noise_multiplier == pytest.approx(float(sigma), abs=0.005)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 POINTS = [np.array([1.0, 0.0]), np.array([0.0, 3.0]), np.array([np.nan, 1.0])]
 
 
+@cache
 def plan(epsilon: float = 8.0, rounds: int = 1) -> PrivacyPlan:
     return PrivacyPlan.calibrated(
         epsilon=epsilon,

@@ -27,13 +27,13 @@ from hushdoc_training.recipes.synthesis.settings import EvolutionSettings, weigh
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.synthesis import ballots, embedding
 
-SMALL = EvolutionSettings(pool=12, nearest=3, documents=5, document_types=("till-receipt",))
+SMALL = EvolutionSettings(pool=12, nearest=3, documents=5, document_types=("receipt",))
 SECRET = "Xyzzyvault"
 
 
 def _private() -> list[LabelledDocument]:
     """Receipts, each with a word that stands in no public list."""
-    config = invented.InventedConfig(document_types=("till-receipt",))
+    config = invented.InventedConfig(document_types=("receipt",))
     made = []
     for number, item in enumerate(invented.documents(seed=4, count=8, config=config)):
         (page,) = item.document.pages
@@ -94,7 +94,7 @@ def test_votes_become_a_checkpoint_with_what_was_spent(vote: str, tmp_path: Path
     assert run(tmp_path / "run", 2, settings=settings) == Outcome(charged=2, interrupted=False)
     made = synthetic_checkpoint.load(tmp_path / "run")
     assert len(made.specifications) == settings.documents
-    assert {one["document_type"] for one in made.specifications} == {"till-receipt"}
+    assert {one["document_type"] for one in made.specifications} == {"receipt"}
     (guarantee,) = made.claim.guarantees
     assert (guarantee.kind, guarantee.adversary, guarantee.unit) == (
         "dp",
@@ -233,7 +233,7 @@ def test_factors_share_the_norm_of_a_vote() -> None:
 
 def test_many_like_documents_move_the_proposal_towards_them() -> None:
     """Forms alone vote, and forms are proposed; types that nobody asked for are not."""
-    settings = replace(SMALL, pool=80, nearest=5, document_types=("till-receipt", "form"))
+    settings = replace(SMALL, pool=40, nearest=5, document_types=("receipt", "form"))
     start = evolution.Proposal(weights=evolution.settings_of.prior(settings))
     specifications = start.drawn(settings.pool, 1)
     pool = evolution.pool_of(specifications, settings)
@@ -242,5 +242,5 @@ def test_many_like_documents_move_the_proposal_towards_them() -> None:
     sums = np.sum([cast(pool.points[place]) for place in mine for _ in range(9)], axis=0)
     after = evolution.after(start, specifications, pool, sums, settings, 0.5)
     kinds = dict(zip(invented.KNOWN_TYPES, after.weights["document_type"], strict=True))
-    assert kinds["form"] > 2 * kinds["till-receipt"]
-    assert kinds["invoice"] == kinds["receipt"] == 0
+    assert kinds["form"] > 2 * kinds["receipt"]
+    assert kinds["invoice"] == kinds["till-receipt"] == 0
