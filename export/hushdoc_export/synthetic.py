@@ -41,6 +41,9 @@ from hushdoc_training.synthetic_checkpoint import SyntheticCheckpoint
 CONTACT_SHEET = "contact-sheet.png"
 ENTRY = "images-00000.safetensors"
 
+MOST_BYTES = 960 * 2**20
+"""Bytes of all shards, below what default policies accept."""
+
 _FULL = MAX_SHARD_BYTES - 2**20  # a header, and the last image
 _THUMBNAIL, _ACROSS, _DOWN = 150, 6, 4
 
@@ -80,10 +83,10 @@ def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen =
     fields: set[str] = set()
     for drawn in _shards(made, fields, seen):
         number = f"{len(shards):05d}"
-        if len(shards) == MAX_SHARDS:
+        if len(shards) == MAX_SHARDS or sum(map(len, contents.values())) > MOST_BYTES:
             raise LimitExceededError(
-                f"{len(made.specifications)} documents need more than {MAX_SHARDS} shards of "
-                f"{MAX_SHARD_BYTES} bytes. Make fewer documents."
+                f"{len(made.specifications)} documents need more than {MAX_SHARDS} shards or "
+                f"{MOST_BYTES} bytes, which default policies refuse. Make fewer documents."
             )
         shard = Shard(
             documents=f"documents-{number}.jsonl",

@@ -15,7 +15,13 @@ import pytest
 import hushdoc
 from hushdoc import Policy, SyntheticDocuments, verify
 from hushdoc.certificate import statement
-from hushdoc.errors import ArtifactError, CheckpointError, HushdocError, PolicyViolationError
+from hushdoc.errors import (
+    ArtifactError,
+    CheckpointError,
+    HushdocError,
+    LimitExceededError,
+    PolicyViolationError,
+)
 from hushdoc.reading import page_image
 from hushdoc.synthetic_documents import ADVERSARY
 from hushdoc_export import sealing, synthetic
@@ -201,6 +207,20 @@ def test_damaged_checkpoints_are_refused(checkpoint: Path, tmp_path: Path) -> No
         with pytest.raises(CheckpointError):
             synthetic.export(folder, tmp_path / "out", RELEASE)
     assert not (tmp_path / "out").exists()
+
+
+def test_full_shards_are_followed_by_others_and_too_many_are_refused(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(synthetic, "_FULL", 1)
+    out = synthetic.export(checkpoint, tmp_path / "set", RELEASE)
+    documents = SyntheticDocuments.open(out, policy=policy())
+    assert [shard.count for shard in documents.contents.shards] == [1, 1, 1]
+    assert [item.document.id for item in documents] == [one.id for one in SPECIFICATIONS]
+    monkeypatch.setattr(synthetic, "MOST_BYTES", 1000)
+    with pytest.raises(LimitExceededError, match="fewer documents"):
+        synthetic.export(checkpoint, tmp_path / "other", RELEASE)
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_statement_is_of_documents(sealed: Path) -> None:

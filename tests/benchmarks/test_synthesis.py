@@ -1,0 +1,52 @@
+"""benchmarks/synthesis.py: its measures are what they say, and a quick run prints every figure."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hushdoc import labelled_files
+from hushdoc_training import invented
+
+
+@pytest.fixture
+def synthesis(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    return import_module("synthesis")
+
+
+def test_the_energy_distance_is_zero_of_equal_points_and_twice_that_of_two(
+    synthesis: ModuleType,
+) -> None:
+    points = np.eye(4)
+    assert synthesis.energy(points, points) == pytest.approx(0.0)
+    assert synthesis.energy(points[:1], points[:1] + 3.0) == pytest.approx(12.0)
+
+
+def test_a_tagger_learns_what_its_documents_say(synthesis: ModuleType) -> None:
+    config = invented.InventedConfig(document_types=("receipt",), labels="sroie")
+    documents = list(invented.documents(seed=3, count=12, config=config))
+    labels = ["company", "date", "total"]
+    model = synthesis.fitted(documents, labels, 0)
+    assert synthesis.f1(model, documents, labels) > 0.5
+    assert synthesis.f1(synthesis.Tagger(4), documents, labels) == 0.0
+    assert synthesis.used(documents, labels)
+    assert not synthesis.used(documents, ["iban"])
+
+
+@pytest.mark.slow
+def test_a_quick_run_prints_every_figure(run: Any, tmp_path: Path) -> None:
+    config = invented.InventedConfig(document_types=("receipt",), labels="sroie")
+    data = tmp_path / "receipts.jsonl"
+    labelled_files.write(data, invented.documents(seed=3, count=30, config=config))
+    result, _ = run("synthesis", "evolution", "--data", data, "--quick")
+    arms = ("generator", "generator_type_known", "eps1", "eps8", "noiseless", "real")
+    for name in arms:
+        assert result[f"energy_{name}"] >= 0
+        assert 0 <= result[f"f1_{name}"] <= 1
+    assert result["quick"] is True
