@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
-import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +11,7 @@ from typing import Any
 import hushdoc_builders as build
 import pytest
 from hushdoc_federated import receipt_of, settings
+from hushdoc_javascript import require_accepted
 
 from hushdoc import explanation
 from hushdoc.accounting import pld
@@ -34,7 +32,6 @@ from hushdoc_training.runs.receipts import Declared
 NAMES = ("north", "east", "south", "west")
 PLAN = FederatedPlan.calibrated(epsilon=8.0, **settings())
 DECLARED = Declared(name="forms of four companies", hyperparameter_tuning="public-data")
-SAMPLE = Path(__file__).parents[3] / "samples" / "verify-js"
 
 
 def executed(plan: FederatedPlan, **change: Any) -> Executed:
@@ -234,15 +231,7 @@ def test_both_verifiers_accept(tmp_path: Path) -> None:
         policy = Policy(trust=trust, adversary=adversary, **limits)
         report = artifact.examine(folder, policy, now=now)
         assert report.passed, [rule.code for rule in report.policy.failed]
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed")
-    (tmp_path / "trust.json").write_bytes(trust.to_json())
-    (tmp_path / "policy.json").write_text(json.dumps({**limits, "adversary": "server"}))
-    command = ["node", SAMPLE / "verify.mjs", folder, "--now", now.isoformat()]
-    command += ["--trust", tmp_path / "trust.json", "--policy", tmp_path / "policy.json"]
-    command += ["--exact", SAMPLE / "exact.mjs"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    assert done.stdout.startswith("ACCEPTED: "), done.stdout + done.stderr
+    require_accepted(folder, tmp_path, key, now=now, adversary="server", **limits)
 
 
 def test_the_explanation_says_who_learns_what() -> None:

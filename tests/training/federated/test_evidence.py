@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,6 +13,7 @@ from typing import Any
 import hushdoc_builders as build
 import pytest
 from hushdoc_command_runs import refusal, run
+from hushdoc_javascript import require_accepted
 from hushdoc_parties import FIRST, SECOND, SERVER, Federation, plan
 
 from hushdoc.artifact import artifact
@@ -33,7 +32,6 @@ from hushdoc_training.federated.transport import drive
 from hushdoc_training.runs.receipts import Declared
 
 DECLARED = Declared(name="forms")
-VERIFY_JS = Path(__file__).parents[3] / "samples" / "verify-js"
 
 
 @pytest.fixture(scope="module")
@@ -235,17 +233,7 @@ def test_clients_countersign_and_both_verifiers_accept(
     assert report.passed, [rule.code for rule in report.policy.failed]
     with pytest.raises(Exception, match="threshold|signed"):
         artifact.examine(model, replace(policy, threshold=3), now=now).require_passed()
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed")
-    (tmp_path / "trust.json").write_bytes(
-        TrustStore.of([TrustedKey.of(FIRST, name="first")]).to_json()
-    )
-    (tmp_path / "policy.json").write_text(json.dumps({**limits, "adversary": "server"}))
-    command = ["node", VERIFY_JS / "verify.mjs", model, "--now", now.isoformat()]
-    command += ["--trust", tmp_path / "trust.json", "--policy", tmp_path / "policy.json"]
-    command += ["--exact", VERIFY_JS / "exact.mjs"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    assert done.stdout.startswith("ACCEPTED: "), done.stdout + done.stderr
+    require_accepted(model, tmp_path, FIRST, now=now, adversary="server", **limits)
 
 
 def test_a_coordinator_keeps_what_was_said_over_a_restart(federation: Federation) -> None:

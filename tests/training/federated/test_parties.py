@@ -27,6 +27,7 @@ from hushdoc_training.federated.client import Client, Limits
 from hushdoc_training.federated.coordinator import STATE, Outgoing
 from hushdoc_training.federated.in_process import InProcess
 from hushdoc_training.federated.roster import COORDINATOR
+from hushdoc_training.federated.server_steps import MeanUpdate
 from hushdoc_training.federated.standing import LOG
 from hushdoc_training.federated.transport import drive
 from hushdoc_training.ledger.ledger import Ledger
@@ -290,6 +291,21 @@ def test_a_full_disk_steps_nothing_and_the_run_goes_on_from_the_last_round(
     np.testing.assert_array_equal(again.weights, kept)
     drive(again, federation.transport())
     assert again.aborted == (2,)
+    assert set(federation.charged().values()) == {3}
+
+
+def test_weights_that_would_not_be_finite_are_not_saved_and_the_round_is_lost(
+    federation: Federation,
+) -> None:
+    federation.coordinator._step = MeanUpdate(lattice_step=1e300, divisor=1.0)
+    with pytest.raises(FederatedRunError) as stopped, np.errstate(over="ignore"):
+        drive(federation.coordinator, federation.transport())
+    assert stopped.value.code == "NOT_FINITE"
+    again = federation.coordinate()
+    np.testing.assert_array_equal(again.weights, np.zeros(NUMBERS))
+    drive(again, federation.transport())
+    assert again.aborted == (1,)
+    assert np.isfinite(again.weights).all()
     assert set(federation.charged().values()) == {3}
 
 
