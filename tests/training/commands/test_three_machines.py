@@ -9,11 +9,17 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import hushdoc_witnessed
 import pytest
 from hushdoc_flower import flower
+from hushdoc_javascript import require_accepted
 
+from hushdoc.artifact import artifact
+from hushdoc.policy.policy import Policy
+from hushdoc.signing import keys
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.ledger.ledger import Ledger
 
@@ -80,6 +86,16 @@ def test_killed_parties_go_on_and_clients_countersign(
     (home / "north" / "receipts").symlink_to(coordinator / "run/coordinator/receipts")
     assert "what 2 clients signed" in machines.done("north", check)
     assert "Signed with the" in machines.done("north", countersign)
+    released = keys.load_private_key(coordinator / "release.key")
+    own = keys.load_private_key(home / "north" / "north.key")
+    trust = TrustStore.of(
+        [TrustedKey.of(released, name="released"), TrustedKey.of(own, name="own")]
+    )
+    limits: dict[str, Any] = {"max_epsilon": 8, "max_delta": 1e-5, "privacy_units": ["document"]}
+    policy = Policy(trust=trust, threshold=2, adversary="server", **limits)
+    report = artifact.examine(coordinator / "model", policy)
+    assert report.passed, [rule.code for rule in report.policy.failed]
+    require_accepted(coordinator / "model", tmp_path, own, adversary="server", **limits)
 
 
 def test_without_flower_the_benchmark_says_so(
