@@ -42,9 +42,11 @@ Sessions = Mapping[str, Session]
 
 
 def asking_of(manifest: Mapping[str, Any]) -> Asking:
-    """Returns the settings in a manifest, which may describe graphs beside them."""
-    settings = manifest["preprocessing"]
-    return Asking.from_dict({key: value for key, value in settings.items() if key != GRAPHS})
+    """Returns the settings in a manifest, which describes further graphs beside those of a VT5."""
+    settings = dict(manifest["preprocessing"])
+    if settings.get("kind") == "vt5":
+        settings.pop(GRAPHS, None)
+    return Asking.from_dict(settings)
 
 
 class Writer:
