@@ -26,12 +26,14 @@ PAGE = (ROOT / "docs/applications.md").read_text("utf-8")
 
 def test_the_server_s_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    installing, curls = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    installing, curls, checking = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     serve = "hushdoc serve sample/model --policy sample/policy.toml"
     assert f"```sh\n{serve}\n```" in (ROOT / "README.md").read_text("utf-8")
     _, sample, last = installing.splitlines()
     assert last == serve
     assert hushdoc_command_runs.run(*shlex.split(sample)[1:]) == 0
+    check = [sys.executable, ROOT / shlex.split(checking)[1], *shlex.split(checking)[2:]]
+    assert subprocess.run(check, check=True, capture_output=True).stdout.startswith(b"accepted")
     command = [sys.executable, "-m", *shlex.split(serve), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from hushdoc.arguments import short_repr
-from hushdoc.artifact import attestation, folder, manifest
+from hushdoc.artifact import attestation, folder, hub, manifest
 from hushdoc.artifact.attestation import Attestation
 from hushdoc.artifact.directory_handle import DirectoryHandle
 from hushdoc.artifact.manifest import MANIFEST_FILE, Finding
@@ -210,7 +210,7 @@ def verify(path: str | Path, policy: Policy, *, now: datetime | None = None) -> 
     Loads no model, needs no runtime, and holds no file in memory.
 
     Args:
-        path: The folder.
+        path: The folder, or "hf://ORGANISATION/NAME@REVISION" of a model hub.
         policy: The application's limits.
         now: The time, with its zone; the clock's by default.
 
@@ -232,7 +232,8 @@ def examine(path: str | Path, policy: Policy, *, now: datetime | None = None) ->
 
     Arguments and errors are those of `verify`, but for PolicyViolationError.
     """
-    with _fail_closed(), folder.opened(Path(path)) as directory:
+    place = hub.located(path, what="The artifact's folder")
+    with _fail_closed(), folder.opened(place) as directory:
         signed = attestation.read(directory, policy, now=now)
         report = policies.check(policy, signed.certificate, audits=signed.audits)
         if report.passed:

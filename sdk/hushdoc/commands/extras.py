@@ -21,6 +21,7 @@ EXTRAS = {
     "pandas": ("pandas",),
     "parquet": ("pyarrow",),
     "federated": ("flwr",),
+    "hub": ("huggingface_hub",),
     "server": ("fastapi", "uvicorn", "prometheus_client", "python_multipart"),
     "export": ("onnx", "onnxscript"),
 }

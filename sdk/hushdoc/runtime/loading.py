@@ -32,7 +32,7 @@ def load(
     """Returns the model of whatever task a verified artifact was built for.
 
     Args:
-        path: The artifact's folder.
+        path: The artifact's folder, or "hf://ORGANISATION/NAME@REVISION" of a model hub.
         policy: What the application demands of the certificate.
         device: "cpu" or "cuda".
         runtime: Threads and memory of graphs; all usable cores by default.

@@ -15,6 +15,7 @@ from typing import Literal, Self
 from hushdoc import arguments
 from hushdoc.arguments import short_repr
 from hushdoc.artifact import artifact as artifacts
+from hushdoc.artifact import hub
 from hushdoc.artifact.artifact import Artifact
 from hushdoc.certificate.certificate import Certificate, ModelIdentity
 from hushdoc.certificate.claim import Guarantee
@@ -80,7 +81,7 @@ class Model(ABC):
         """Returns the model of an artifact that the policy accepts.
 
         Args:
-            path: The artifact's folder.
+            path: The artifact's folder, or "hf://ORGANISATION/NAME@REVISION" of a model hub.
             policy: What the application demands of the certificate.
             device: "cpu" or "cuda"; a device that is absent, or that the model can't use, raises.
                 Tables of hashed features run on the cpu only.
@@ -244,7 +245,7 @@ def opened(
     path: str | Path, policy: Policy, device: str, runtime: Runtime | None, *, low_memory: bool
 ) -> Iterator[Artifact]:
     """Opens and checks the artifact that `Model.load` was asked for; its arguments come first."""
-    folder = arguments.path(path, what="The artifact's folder")
+    folder = hub.located(path, what="The artifact's folder")
     arguments.choice(device, tuple(PROVIDERS), what="device")
     advice = "Pass such as Runtime(threads=2), or leave it out."
     arguments.optional(runtime, Runtime, what="The argument 'runtime'", advice=advice)
