@@ -36,12 +36,12 @@ def test_a_vt5_is_trained_by_the_same_command(
     begin = ["train", "docvqa", *DATA, "--architecture", "vt5", "--max-tokens", "96"]
     assert main([*begin, "--start", "tiny", "--public", "--out", str(public)]) == 0
     goes_on = ["train", "docvqa", *DATA, "--start", str(public)]
-    by_rank = ("--trained", "lora:2", "--out", str(private))
+    by_rank = ("--trained", "lora:2", "--privacy-unit", "document", "--out", str(private))
     assert main([*goes_on, *SHORT, *by_rank]) == 0
     stored = DocVQACheckpoint.load(private)
     assert (stored.architecture, stored.asking.max_tokens) == ("vt5", 96)
     (guarantee,) = stored.claim.guarantees
-    assert guarantee.unit == "provider"
+    assert guarantee.unit == "document"
     assert stored.claim.training["trained"] == "lora:2"
     before = vt5.load(public / "checkpoint").state_dict()
     after = vt5.load(stored.folder).state_dict()

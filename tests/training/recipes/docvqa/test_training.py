@@ -13,7 +13,7 @@ from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.invented import stream
 from hushdoc_training.invented.settings import InventedConfig
-from hushdoc_training.models import pointer, vt5
+from hushdoc_training.models import pointer
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.docvqa.rows import MAX_QUESTIONS, records_of, rows_of
@@ -220,29 +220,6 @@ def tiny_vt5(receipts: list[LabelledDocument]) -> Start:
     return start_from(
         "tiny", architecture="vt5", vocabulary=lambda: texts + asked, max_tokens=96, max_question=40
     )
-
-
-def test_a_vt5_is_trained_publicly_and_then_privately(
-    tmp_path: Path, receipts: list[LabelledDocument]
-) -> None:
-    train_plain(
-        tiny_vt5(receipts), receipts, PlainSettings(epochs=1, batch_size=8),
-        out=tmp_path / "public", claim=claims.public((), training={}), quiet=True,
-    )  # fmt: skip
-    begun = start_from(str(tmp_path / "public"))
-    train_private(
-        begun, receipts, plan("document"), PrivateSettings(trained="encoder"),
-        out=tmp_path / "run", name="receipts", quiet=True,
-    )  # fmt: skip
-    stored = DocVQACheckpoint.load(tmp_path / "run")
-    assert stored.architecture == "vt5"
-    (guarantee,) = stored.claim.guarantees
-    assert guarantee.unit == "document"
-    assert stored.claim.training["architecture"] == "vt5"
-    before = vt5.load(tmp_path / "public" / "checkpoint").state_dict()
-    after = vt5.load(stored.folder).state_dict()
-    assert (before["t5.shared.weight"] == after["t5.shared.weight"]).all()
-    assert not (before["boxes.x.weight"] == after["boxes.x.weight"]).all()
 
 
 def test_answers_of_a_vt5_end_and_are_empty_where_there_is_none(
