@@ -14,7 +14,13 @@ import numpy as np
 import pytest
 
 from hushdoc.document.page import Box, Word
-from hushdoc.errors import AnnotationError, CheckpointError, OutputExistsError, PrivacyError
+from hushdoc.errors import (
+    AnnotationError,
+    CheckpointError,
+    OutputExistsError,
+    OutputWriteError,
+    PrivacyError,
+)
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import invented, synthetic_checkpoint
 from hushdoc_training.invented import released
@@ -169,6 +175,42 @@ def test_a_kill_between_charge_and_vote_spends_the_round_and_no_more(tmp_path: P
     claim = synthetic_checkpoint.load(out).claim
     assert claim.guarantees[0].epsilon == pytest.approx(8.0, rel=1e-3)  # all three, the lost too
     assert claim.training["receipt"]["steps"] == 2
+
+
+def test_a_run_that_is_killed_before_its_checkpoint_votes_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="receipts", epsilon=9, delta=1e-5)
+
+    def full(folder: Path, made: object) -> None:
+        raise OutputWriteError("The disk is full.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(synthetic_checkpoint, "save", full)
+        with pytest.raises(OutputWriteError):
+            run(tmp_path / "run", 2, ledger=ledger)
+    saved = [file.read_bytes() for file in sorted((tmp_path / "run").glob("votes-*"))]
+    assert run(tmp_path / "run", 2, ledger=ledger, resume=True).charged == 2
+    assert saved == [file.read_bytes() for file in sorted((tmp_path / "run").glob("votes-*"))]
+    assert ledger.runs()[0].charged == 2
+    again = run(tmp_path / "run", 2, ledger=ledger, resume=True)  # it had ended
+    assert again == Outcome(charged=2, interrupted=False)
+
+
+def test_ctrl_c_ends_a_run_after_its_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cast = ballots.ballot
+
+    def ballot(*arguments: Any, **keywords: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return cast(*arguments, **keywords)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ballots, "ballot", ballot)
+        assert run(tmp_path / "run", 3) == Outcome(charged=1, interrupted=True)
+    assert not (tmp_path / "run" / "checkpoint").exists()
+    assert run(tmp_path / "run", 3, resume=True) == Outcome(charged=3, interrupted=False)
+    claim = synthetic_checkpoint.load(tmp_path / "run").claim
+    assert claim.training["receipt"]["steps"] == 3
 
 
 def test_a_run_that_lost_its_only_round_has_nothing_to_release(tmp_path: Path) -> None:

@@ -135,24 +135,7 @@ def evolve(
             f"The plan has the unit '{plan.privacy_unit}', the norm {plan.clipping_norm:g} and the "
             f"sampling rate {plan.sampling_rate:g}; expected 'document', {NORM:g} and 1."
         )
-    grouped = copies == "group"
-    definition = UNIT_DEFINITIONS["document"]
-    declared = Declared(
-        name=name,
-        training={
-            "method": "private evolution with a simulator",
-            "embedding": embedding.VERSION,
-            "generator": specification.VERSION,
-            **asdict(settings),
-        },
-        hyperparameter_tuning=hyperparameter_tuning,
-        assumes=ASSUMES,
-        releases=("synthetic-records",),
-        contribution_bound=CONTRIBUTION,
-        unit_definition=duplicates.defined(definition) if grouped else None,
-        caveats=(duplicates.CAVEAT,) if grouped else (),
-        what=SYNTHETIC_DOCUMENTS,
-    )
+    declared = _declared(name, settings, hyperparameter_tuning, grouped=copies == "group")
     terms = Terms(
         declared=declared,
         documents=identity.documents_digest(documents),
@@ -176,6 +159,26 @@ def evolve(
         return _take_rounds(run, _points(documents, copies), settings, quiet=quiet)
 
 
+def _declared(name: str, settings: EvolutionSettings, tuning: str, *, grouped: bool) -> Declared:
+    """Returns what the claim will say besides what was executed."""
+    return Declared(
+        name=name,
+        training={
+            "method": "private evolution with a simulator",
+            "embedding": embedding.VERSION,
+            "generator": specification.VERSION,
+            **asdict(settings),
+        },
+        hyperparameter_tuning=tuning,
+        assumes=ASSUMES,
+        releases=("synthetic-records",),
+        contribution_bound=CONTRIBUTION,
+        unit_definition=duplicates.defined(UNIT_DEFINITIONS["document"]) if grouped else None,
+        caveats=(duplicates.CAVEAT,) if grouped else (),
+        what=SYNTHETIC_DOCUMENTS,
+    )
+
+
 def _points(documents: Sequence[LabelledDocument], copies: str) -> Records[Floats]:
     """Returns the point of every document; of copies of one another, of one."""
     kept = list(documents)
@@ -194,11 +197,7 @@ def _points(documents: Sequence[LabelledDocument], copies: str) -> Records[Float
 def _take_rounds(
     run: PrivateRun, records: Records[Floats], settings: EvolutionSettings, *, quiet: bool
 ) -> Outcome:
-    charged = max(run.charges.read(), run.account.charged)
-    run.charges.charged = charged
-    saved = {number: _saved(run.folder, number) for number in range(1, charged + 1)}
-    taken = {number: found for number, found in saved.items() if found is not None}
-    loop.require_state(run.folder, run.plan.steps, charged=charged, restored=max(taken, default=0))
+    charged, taken = _taken(run)
     receipt = taken[max(taken)][1] if taken else None
     view = PrivateView()
     run.keep_reads_of(view)
@@ -228,6 +227,15 @@ def _take_rounds(
     checkpoint = SyntheticCheckpoint(specifications=made, labels=settings.labels, claim=claim)
     run.finish(lambda folder: synthetic_checkpoint.save(folder, checkpoint))
     return Outcome(charged=votes.charged, interrupted=False)
+
+
+def _taken(run: PrivateRun) -> tuple[int, dict[int, tuple[Floats, Receipt]]]:
+    """Returns how many rounds are charged, and the sums and receipts of those that were saved."""
+    charged = run.charges.charged = max(run.charges.read(), run.account.charged)
+    saved = {number: _saved(run.folder, number) for number in range(1, charged + 1)}
+    taken = {number: found for number, found in saved.items() if found is not None}
+    loop.require_state(run.folder, run.plan.steps, charged=charged, restored=max(taken, default=0))
+    return charged, taken
 
 
 def pool_of(
