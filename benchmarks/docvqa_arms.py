@@ -27,7 +27,7 @@ from hushdoc.labels import LabelledDocument
 from hushdoc.system import atomic_files
 from hushdoc_training.audit import memorization, provider_membership
 from hushdoc_training.audit.memorization import Memorised
-from hushdoc_training.audit.provider_membership import Result
+from hushdoc_training.audit.provider_membership import ABLATION, METHODS, Providers, Result
 from hushdoc_training.data import dataset, providers
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.federated.updates import LocalTraining
@@ -89,7 +89,8 @@ class Scale:
         steps: Of private training.
         sampling_rate: Of providers; documents have the same.
         canaries: In every training that protects providers.
-        attacks: Keywords of `provider_membership.attacked`.
+        draws: Settings of each forest that are tried.
+        seeds: Of the attacks.
     """
 
     providers: int = 16
@@ -104,7 +105,7 @@ class Scale:
     steps: int = 10
     sampling_rate: float = 0.5
     canaries: int = 100
-    draws: int = provider_membership.DRAWS
+    draws: int = 1
     seeds: tuple[int, ...] = provider_membership.SEEDS
 
 
@@ -118,7 +119,6 @@ QUICK = Scale(
     last=1,
     steps=2,
     canaries=16,
-    draws=1,
     seeds=provider_membership.SEEDS[:1],
 )
 
@@ -228,8 +228,7 @@ class Arms:
                     "scores": _sides(scores, names),
                     "told": told,
                     "trained_loss": fmean(score.loss for score in scorer.score(data.train[half])),
-                    "attacks": self._attacked(features, provider_membership.METHODS),
-                    "ablation": self._attacked(features, provider_membership.ABLATION),
+                    **self._attacked(features),
                 }
             )
         claims_of = [model.claim for model in models if training not in ("start", "nonprivate")]
@@ -337,10 +336,18 @@ class Arms:
                 )  # fmt: skip
             start = start_from(str(folder), architecture=architecture)
 
-    def _attacked(self, features: Any, methods: Any) -> list[Result]:
-        return provider_membership.attacked(
-            features, methods=methods, seeds=self._scale.seeds, draws=self._scale.draws
+    def _attacked(self, features: Providers) -> dict[str, list[Result]]:
+        """Returns the rows of tables 4 and 11, whose forests are partly the same."""
+        found = provider_membership.attacked(
+            features,
+            methods=(*METHODS, *ABLATION),
+            seeds=self._scale.seeds,
+            draws=self._scale.draws,
         )
+        return {
+            name: [row for row in found if row.method in methods]
+            for name, methods in (("attacks", METHODS), ("ablation", ABLATION))
+        }
 
     def _same(self, settings: dict[str, Any]) -> None:
         """Refuses a folder of other settings."""
