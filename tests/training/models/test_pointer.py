@@ -67,6 +67,25 @@ def test_scores_depend_on_no_other_window_or_question(model: Pointer) -> None:
         )
 
 
+def test_a_reader_reads_standardised_states_of_questions(tmp_path: Path) -> None:
+    model = pointer.pointer_on(tiny_models.model("layoutlm")).eval()
+    generator = torch.Generator().manual_seed(1)
+    questions = [torch.randint(4, 40, (length,), generator=generator) for length in (3, 9, 6)]
+    pointer.standardise(model, questions)
+    seen: list[torch.Tensor] = []
+    model.reader.layers[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    inputs = windows((5, [1]), width=7)
+    with torch.no_grad():
+        for ids in questions:
+            asked = {"question_ids": ids[None, None], "question_mask": torch.ones(1, 1, len(ids))}
+            model(**inputs | {name: value.long() for name, value in asked.items()})
+    states = torch.cat([tokens[0] for tokens in seen]).double()
+    assert states.mean(0).abs().max() < 1e-5
+    assert states.square().mean() == pytest.approx(1, rel=1e-5)
+    model.save(tmp_path)
+    assert torch.equal(pointer.load(tmp_path).reader.centre, model.reader.centre)
+
+
 def test_a_window_without_words_can_only_have_no_answer(model: Pointer) -> None:
     with torch.no_grad():
         assert float(model.losses(windows((0, [3]), width=4), torch.tensor([[[0, 0]]]))) == 0.0

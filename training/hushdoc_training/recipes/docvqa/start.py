@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -10,10 +11,12 @@ from types import ModuleType
 import torch
 
 from hushdoc.certificate.claim import Claim
-from hushdoc.errors import CheckpointError
+from hushdoc.errors import CheckpointError, HushdocError
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.questions import VT5_PROMPT, Asking, QuestionEncoder
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint, holds_questions
+from hushdoc_training.invented import stream
+from hushdoc_training.invented.settings import InventedConfig
 from hushdoc_training.models import fitting, layout, pointer, vt5, vt5_start
 from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.models.vt5 import VT5
@@ -23,6 +26,8 @@ from hushdoc_training.recipes.kie import start as kie
 MAX_TOKENS, MAX_QUESTION = 256, 64
 """Tokens of a row and of the longest question, where nobody says otherwise."""
 
+PUBLIC_DOCUMENTS = 6
+"""Invented documents by whose questions a new pointer's reader is standardised."""
 
 ROOMS: Mapping[str, ModuleType] = {"pointer": pointer, "vt5": vt5}
 """The module of each kind of model."""
@@ -116,7 +121,7 @@ def start_from(
         )
     longest = max(max_tokens, max_question + 2)
     fitting.require_window(begun.model.inner.config, max_tokens=longest)
-    return Start(
+    made = Start(
         model=pointer.pointer_on(begun.model),
         tokenizer_json=begun.tokenizer_json,
         asking=Asking(
@@ -133,6 +138,22 @@ def start_from(
         claim=begun.claim,
         name=begun.name,
     )
+    if (questions := _public_questions(made)) and isinstance(made.model, Pointer):
+        pointer.standardise(made.model, questions)
+    return made
+
+
+def _public_questions(start: Start) -> list[torch.Tensor]:
+    """Returns the tokens of our generator's questions that a pointer can read, special ones too."""
+    encoder, asking = start.encoder, start.asking
+    config = InventedConfig(questions="keyed")
+    found = []
+    for labelled in stream.documents(seed=0, count=PUBLIC_DOCUMENTS, config=config):
+        for asked in labelled.questions:
+            with suppress(HushdocError):  # of no token that it knows, or too long
+                ids = encoder.question(asked.text).tolist()
+                found.append(torch.tensor([asking.cls_id, *ids, asking.sep_id]))
+    return found
 
 
 def _vt5(
