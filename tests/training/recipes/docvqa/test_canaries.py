@@ -54,7 +54,7 @@ def test_much_is_found_where_there_is_hardly_any_noise_and_no_more_than_claimed(
     tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = canaries.drawn(start, COUNT, WORDS)
-    claim = trained(start, found, 500.0, tmp_path / "run")
+    claim = trained(start, found, 5000.0, tmp_path / "run")
     stored = DocVQACheckpoint.load(tmp_path / "run")
     monkeypatch.setattr(private, "mixed_precision", None)  # small differences are what tells
     run = found.audited(start, pointer.load(stored.folder), claim, device=CPU)
