@@ -54,14 +54,14 @@ def test_much_is_found_where_there_is_hardly_any_noise_and_no_more_than_claimed(
     tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = canaries.drawn(start, COUNT, WORDS)
-    claim = trained(start, found, 5000.0, tmp_path / "run")
+    claim = trained(start, found, 500.0, tmp_path / "run")
     stored = DocVQACheckpoint.load(tmp_path / "run")
     monkeypatch.setattr(private, "mixed_precision", None)  # small differences are what tells
     run = found.audited(start, pointer.load(stored.folder), claim, device=CPU)
     lower = run.audit.epsilon_lower
     assert run.audit.unit == "provider"
     assert lower is not None
-    assert 1.0 < lower <= run.ceiling
+    assert 0.5 < lower <= run.ceiling, lower
     assert run.details["planted"] == len(found.planted)
     added = canaries.added_to(claim, run)
     assert added.guarantees[0].audit_lower_bound == lower
