@@ -15,7 +15,8 @@ def test_quick_run_prints_every_figure_and_goes_on(run: Any, funsd: Path, tmp_pa
     figure = tmp_path / "figure.png"
     told = ("--quick", "--data", str(funsd), "--work", str(tmp_path / "work"))
     result, _ = run("federated", *told)
-    scores = {"f1_central", "f1_feam_k2", "f1_fedavg_k2", "f1_fedavg_dp_k2"}
+    algorithms = ("feam", "fedavg_dp", "fedavg_same", "fedavg")
+    scores = {"f1_central", *(f"f1_{name}_k2" for name in algorithms)}
     assert {key for key in result if key.startswith("f1_")} == scores
     assert result["payload_gib_formula"] == 44.66
     assert result["epsilon_model_recipient"] <= 8
