@@ -1,0 +1,154 @@
+"""The index of a folder of documents: one SQLite file with a vector for each page.
+
+It says which artifact made its vectors, and begins anew with another: vectors of two models can't
+be compared. Files are taken up, read again or dropped as the folder changes. Several programs may
+use one index; each change is one transaction: a full disk or a crash leaves what was there.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hushdoc
+from hushdoc.errors import HushdocError, InputError, OutputWriteError
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, changed INTEGER, size INTEGER, note TEXT);
+CREATE TABLE IF NOT EXISTS pages (path TEXT, page INTEGER, text TEXT, vector BLOB);
+CREATE TABLE IF NOT EXISTS fields (path TEXT, page INTEGER, label TEXT, text TEXT);
+"""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A page that was found, and how alike it is."""
+
+    path: Path
+    page: int
+    score: float
+    text: str
+    fields: tuple[tuple[str, str], ...]
+
+
+class Index:
+    """A folder's documents, searched by what their pages mean."""
+
+    def __init__(self, file: Path, folder: Path, model: Any, fields: Any = None) -> None:
+        """Opens or begins the index of a folder, by a model of embeddings and one of fields."""
+        self.folder, self.model, self.fields = folder, model, fields
+        self._database = sqlite3.connect(file, timeout=30, isolation_level=None)
+        try:
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.executescript(TABLES)
+        except sqlite3.DatabaseError as error:
+            self._database.close()
+            raise InputError(
+                f"'{file}' is no index: {error}. Name another file, or remove it yourself."
+            ) from error
+        made_by = json.dumps([one.certificate.certificate_id for one in (model, fields) if one])
+        with self._changing():
+            about = dict(self._database.execute("SELECT key, value FROM about"))
+            if about.get("artifacts", "[]") != made_by:
+                for table in ("about", "files", "pages", "fields"):
+                    self._database.execute(f"DELETE FROM {table}")
+                self._put("about", [("artifacts", made_by)])
+        self._matrix: tuple[int, list[tuple[str, int]], Any] | None = None
+
+    def update(self) -> int:
+        """Takes up what changed in the folder and returns how many files did."""
+        states = {}
+        for path in self.folder.rglob("[!.]*"):
+            if path.is_file():
+                found = path.stat()
+                states[str(path.relative_to(self.folder))] = (found.st_mtime_ns, found.st_size)
+        known = {row[0]: row[1:] for row in self._rows("SELECT path, changed, size FROM files")}
+        changed = sorted(n for n in {*known, *states} if known.get(n) != states.get(n))
+        for name in changed:
+            note, pages, fields = self._read(self.folder / name) if name in states else ("", [], [])
+            with self._changing():
+                for table in ("files", "pages", "fields"):
+                    self._database.execute(f"DELETE FROM {table} WHERE path = ?", (name,))
+                self._put("files", [(name, *states[name], note)] if name in states else [])
+                self._put("pages", [(name, *row) for row in pages])
+                self._put("fields", [(name, *row) for row in fields])
+        return len(changed)
+
+    def search(self, query: str, *, count: int = 20) -> list[Match]:
+        """Returns the pages most alike to a query, best first."""
+        places, vectors = self._vectors()
+        if not query.strip() or not places:
+            return []
+        scores = vectors @ self.model.embed(query, level="document").vector
+        found = []
+        for row in np.argsort(-scores, kind="stable")[:count]:
+            name, page = places[row]
+            where = "WHERE path = ? AND page = ?"
+            [(text,)] = self._rows(f"SELECT text FROM pages {where}", places[row])
+            fields = self._rows(f"SELECT label, text FROM fields {where}", places[row])
+            found.append(Match(self.folder / name, page, float(scores[row]), text, tuple(fields)))
+        return found
+
+    def notes(self) -> dict[str, str]:
+        """Returns the files that could not be read, and why."""
+        return dict(self._rows("SELECT path, note FROM files WHERE note IS NOT NULL"))
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._database.close()
+
+    def _read(self, path: Path) -> tuple[str | None, list[Any], list[Any]]:
+        try:
+            document = hushdoc.open_document(path, reader="process")
+            vectors = self.model.embed(document).vectors
+            read = [" ".join(word.text for word in page.words) for page in document.pages]
+            texts = read if document.text is None else [document.text]
+            found = self.fields.extract(document).fields if self.fields else ()
+        except HushdocError as error:
+            return f"{error.code}: {error}", [], []
+        rows = [(n, text, vectors[n].astype("<f4").tobytes()) for n, text in enumerate(texts)]
+        return None, rows, [(item.page, item.label, item.text) for item in found]
+
+    def _vectors(self) -> tuple[list[tuple[str, int]], Any]:
+        """Returns places and vectors, kept until some program changes the file."""
+        [(version,)] = self._rows("PRAGMA data_version")
+        version += self._database.total_changes << 32
+        if self._matrix is None or self._matrix[0] != version:
+            rows = self._rows("SELECT path, page, vector FROM pages ORDER BY path, page")
+            vectors = np.frombuffer(b"".join(row[2] for row in rows), dtype="<f4")
+            shape = (len(rows), self.model.dimensions)
+            self._matrix = version, [row[:2] for row in rows], vectors.reshape(shape)
+        return self._matrix[1:]
+
+    def _put(self, table: str, rows: list[Any]) -> None:
+        if rows:
+            places = ", ".join("?" * len(rows[0]))
+            self._database.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
+
+    def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        return self._database.execute(query, values).fetchall()
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """One change of the file: all of it or nothing."""
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            yield
+            self._database.execute("COMMIT")
+        except BaseException as error:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError):
+                raise OutputWriteError(
+                    f"The index could not be written: {error}. It is as it was before. Free some "
+                    "space, or wait for the other program."
+                ) from error
+            raise

@@ -1,0 +1,172 @@
+"""samples/desktop_search: a folder is taken up as it changes, searched, and shown in a window."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hushdoc_tiny
+import numpy as np
+import pytest
+from hushdoc_documents import document
+
+import hushdoc
+from hushdoc.errors import InputError, OutputWriteError
+
+SAMPLE = Path(__file__).parents[2] / "samples/desktop_search"
+TEXTS = {"a.txt": "the rent of the flat", "b.txt": "an invoice for glass", "c/d.txt": "a letter"}
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(SAMPLE))
+    import index
+
+    yield index
+    sys.modules.pop("index", None)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in TEXTS.items():
+        path = tmp_path / "documents" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "documents"
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return hushdoc.EmbeddingModel.load(
+        hushdoc_tiny.sealed_embedding(), policy=hushdoc_tiny.policy()
+    )
+
+
+def test_an_index_follows_its_folder(index: Any, folder: Path, model: Any, tmp_path: Path) -> None:
+    fields = hushdoc.load(hushdoc_tiny.sealed_table("kie"), policy=hushdoc_tiny.policy())
+    found = index.Index(tmp_path / "i.sqlite", folder, model, fields)
+    (folder / "torn.pdf").write_bytes(b"%PDF-1.4")
+    assert found.update() == 4
+    assert found.update() == 0
+    assert list(found.notes()) == ["torn.pdf"]
+    first, *_ = found.search("an invoice for glass")
+    assert (first.path.name, first.page, first.text) == ("b.txt", 0, TEXTS["b.txt"])
+    assert first.score == pytest.approx(1, abs=1e-4)
+    (folder / "b.txt").unlink()
+    (folder / "a.txt").write_text("an order of glass")
+    assert found.update() == 2
+    assert {match.path.name for match in found.search("glass")} == {"a.txt", "d.txt"}
+    assert found.search("  ") == []
+    # Another artifact begins anew.
+    again = index.Index(tmp_path / "i.sqlite", folder, model)
+    assert again.search("glass") == []
+    assert again.update() == 3
+
+
+def test_two_windows_use_one_index(index: Any, folder: Path, model: Any, tmp_path: Path) -> None:
+    one, other = (index.Index(tmp_path / "i.sqlite", folder, model) for _ in range(2))
+    assert one.update() == 3
+    assert len(other.search("glass")) == 3
+    (folder / "a.txt").unlink()
+    assert other.update() == 1
+    assert len(one.search("glass")) == 2
+
+
+def test_a_full_disk_leaves_the_index_as_it_was(
+    index: Any, folder: Path, model: Any, tmp_path: Path
+) -> None:
+    found = index.Index(tmp_path / "i.sqlite", folder, model)
+    found.update()
+    [(pages,)] = found._rows("PRAGMA page_count")
+    found._rows(f"PRAGMA max_page_count = {pages}")
+    (folder / "large.txt").write_text("glass " * 20_000)
+    with pytest.raises(OutputWriteError, match="full"):
+        found.update()
+    assert len(found.search("glass")) == 3
+    (tmp_path / "no-index").write_bytes(b"something else" * 100)
+    with pytest.raises(InputError, match="is no index"):
+        index.Index(tmp_path / "no-index", folder, model)
+
+
+def test_ten_thousand_pages_are_searched_at_once(
+    index: Any, folder: Path, model: Any, tmp_path: Path
+) -> None:
+    found = index.Index(tmp_path / "i.sqlite", folder, model)
+    vectors = np.random.default_rng(0).normal(size=(10_000, model.dimensions)).astype("<f4")
+    rows = [(f"{n}.txt", 0, "text", vector.tobytes()) for n, vector in enumerate(vectors)]
+    with found._changing():
+        found._database.executemany("INSERT INTO pages VALUES (?, ?, ?, ?)", rows)
+    found.search("glass")
+    began = time.thread_time()
+    assert len(found.search("rent")) == 20
+    embedding = -time.thread_time()
+    model.embed("rent", level="document")
+    # What a search takes beyond the query's own vector, counted in ten of them.
+    assert time.thread_time() - began < 10 * (time.thread_time() + embedding) + 0.05
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A virtual screen."""
+    pytest.importorskip("tkinter", reason="this Python has no Tk")
+    if shutil.which("Xvfb") is None:
+        pytest.skip("Xvfb is not installed")
+    reading, writing = os.pipe()
+    command = [
+        "Xvfb",
+        "-displayfd",
+        str(writing),
+        "-screen",
+        "0",
+        "1500x900x24",
+        "-nolisten",
+        "tcp",
+    ]
+    with subprocess.Popen(command, pass_fds=[writing], stderr=subprocess.DEVNULL) as server:
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            display = f":{pipe.readline().strip()}"
+        monkeypatch.setenv("DISPLAY", display)
+        yield display
+        server.terminate()
+
+
+def test_a_window_shows_the_page_with_the_match(
+    index: Any, folder: Path, model: Any, tmp_path: Path, screen: str
+) -> None:
+    import json
+    import tkinter as tk
+
+    import window
+    from PIL import ImageGrab
+
+    (folder / "page.json").write_text(json.dumps(document(9).to_dict()))
+    word = document(9).pages[0].words[4].text
+    found = index.Index(tmp_path / "i.sqlite", folder, model)
+    found.update()
+    root = tk.Tk()
+    try:
+        shown = window.Window(root, found, [model])
+        shown.query.set(" ".join(item.text for item in document(9).pages[0].words))
+        until = time.monotonic() + 30
+        while not shown.matches and time.monotonic() < until:
+            root.update()
+        assert shown.matches[0].path.name == "page.json"
+        marks = shown._marks(document(9).pages[0], shown.matches[0])
+        assert word in {mark.text for mark in marks}
+        root.update()
+        picture = ImageGrab.grab(xdisplay=screen)
+        colours = picture.getcolors(2**24)
+        assert colours is not None
+        assert len(colours) > 20
+        if wanted := os.environ.get("HUSHDOC_SCREENSHOT"):
+            picture.crop((0, 0, root.winfo_width(), root.winfo_height())).save(wanted)
+    finally:
+        root.destroy()
+        sys.modules.pop("window", None)
