@@ -153,6 +153,8 @@ def test_blocks_of_commands_parse(
     Path("run.toml").write_text('data = "path/to/receipts"')  # what --config names is read at once
     text = path.read_text("utf-8")
     for block in re.findall(r"```(?:sh|bash|console)\n(.*?)```", text, re.DOTALL):
+        for name, content in re.findall(r"cat > (\S+) <<'END'\n(.*?)END\n", block, re.DOTALL):
+            Path(name).write_text(content)
         for line in block.replace("\\\n", " ").splitlines():
             if line.startswith("hushdoc "):
                 words = shlex.split(line, comments=True)[1:]
