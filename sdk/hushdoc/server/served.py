@@ -81,6 +81,8 @@ class Served:
             self.report, self.problem = replace(self.report, policy=found), None
         except HushdocError as error:
             self.problem = error
+        except Exception as error:
+            self.problem = _unchecked(error)
         self.checked_at = now
 
     def require_accepted(self) -> Served:
@@ -140,6 +142,8 @@ class ServedModels:
             policy = self._policy()
         except HushdocError as error:
             policy = error
+        except Exception as error:  # whatever fails, nothing is accepted that was not checked
+            policy = _unchecked(error)
         now = datetime.now(UTC)
         for item in self.by_name.values():
             item.recheck(policy, now)
@@ -157,3 +161,11 @@ class ServedModels:
             code="NO_SUCH_MODEL",
             status=HTTPStatus.NOT_FOUND,
         )
+
+
+def _unchecked(error: Exception) -> HushdocError:
+    return HushdocError(
+        f"The check itself failed with {type(error).__name__}, so nothing is accepted. Look at the "
+        "policy and its files, and whether standard error can be written to; it is tried again.",
+        code="SERVER_FAILED",
+    )

@@ -331,6 +331,24 @@ def test_a_model_that_expires_or_whose_policy_is_lost_stops(tmp_path: Path) -> N
         ServedModels([served, served], lambda: policy)
 
 
+def test_a_check_that_fails_itself_accepts_nothing_and_is_tried_again() -> None:
+    policy = hushdoc_tiny.policy()
+    served = Served.load("t", hushdoc_tiny.sealed_table("kie"), policy, Runtime())
+    failures: list[Exception] = [BrokenPipeError("standard error was closed")]
+
+    def read() -> Policy:
+        if failures:
+            raise failures.pop()
+        return policy
+
+    models = ServedModels([served], read)
+    models.recheck()
+    with pytest.raises(HushdocError, match="failed with BrokenPipeError"):
+        served.require_accepted()
+    models.recheck()
+    assert served.require_accepted() is served
+
+
 def test_tls_is_spoken_where_a_key_is_given(tmp_path: Path) -> None:
     cryptography = pytest.importorskip("cryptography.x509", reason="makes a certificate")
     tls = self_signed(cryptography, tmp_path)

@@ -260,6 +260,30 @@ def test_what_does_not_fit_is_refused_before_a_folder_is_taken(
         assert not (tmp_path / "run").exists()
 
 
+def test_a_client_s_ledger_refuses_documents_that_moved_to_another_provider(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    # Of a provider with a document that moved, two records differ in the second run.
+    given = [replace(one, provider=f"Shop {number % 4}") for number, one in enumerate(receipts)]
+    plan = plan_of(start, PROVIDER)
+    simulated(start, given, plan, tmp_path / "run")
+    roster = rosters.load(tmp_path / "run" / "roster.json")
+    ledger = Ledger.create(
+        tmp_path / "ledger", data="receipts", unit="provider", epsilon=100.0, delta=1e-5
+    )
+    spelled = [replace(one, provider=f"SHOP  {number % 4}") for number, one in enumerate(receipts)]
+    for name, documents in (("first", given), ("second", spelled)):
+        with federated_kie.account_of(tmp_path / name, roster, documents, ledger) as account:
+            account.reserve()
+    moved = [replace(given[0], provider="shop 3"), *given[1:]]
+    with (
+        federated_kie.account_of(tmp_path / "third", roster, moved, ledger) as account,
+        pytest.raises(PrivacyError) as refused,
+    ):
+        account.reserve()
+    assert refused.value.code == "RUN_DIFFERS"
+
+
 def test_a_party_starts_from_the_weights_of_the_roster(
     start: Start, receipts: list[LabelledDocument], tmp_path: Path
 ) -> None:

@@ -225,7 +225,7 @@ def account_of(
     budget = None
     if ledger is not None:
         _require_fit(ledger, plan)
-        digest = documents_digest(documents)
+        digest = documents_digest(documents, unit=plan.privacy_unit)
         budget = Budget(ledger=ledger, documents=digest, step=plan.own_round)
     elif plan.algorithm != FEDAVG:
         raise PrivacyError(

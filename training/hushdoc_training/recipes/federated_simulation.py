@@ -119,7 +119,10 @@ def simulate(
         "start": start_digest(start),
         "plan": plan.to_dict(),
         **asdict(settings),
-        "documents": {client: documents_digest(documents) for client, documents in held.items()},
+        "documents": {
+            client: documents_digest(documents, unit=plan.privacy_unit)
+            for client, documents in held.items()
+        },
     }
     run = Run.open(out, same, resume=resume)
     if run.is_finished:

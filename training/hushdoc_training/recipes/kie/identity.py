@@ -9,17 +9,25 @@ from typing import Any
 
 from hushdoc.document.page import Page
 from hushdoc.labels import LabelledDocument
+from hushdoc_training.data import providers
 from hushdoc_training.recipes import starts
 from hushdoc_training.recipes.kie.start import Start
 
 
-def documents_digest(documents: Sequence[LabelledDocument]) -> str:
+def documents_digest(documents: Sequence[LabelledDocument], *, unit: str = "document") -> str:
     """Returns a digest of ids, words, boxes and labels, whatever the order of the documents.
 
-    It answers whether a guessed document is among them, so it stays with the trainer; certificates
-    carry a salted commitment to it.
+    Where providers are protected it is of their names too, as records are grouped by them: of one
+    whose documents moved to another, two records differ. It answers whether a guessed document is
+    among them, so it stays with the trainer; certificates carry a salted commitment to it.
     """
-    each = sorted(hashlib.sha256(_content(labelled)).digest() for labelled in documents)
+    each = sorted(
+        hashlib.sha256(
+            _content(labelled)
+            + (providers.name_of(labelled).encode() if unit == "provider" else b"")
+        ).digest()
+        for labelled in documents
+    )
     return hashlib.sha256(b"".join(each)).hexdigest()
 
 
