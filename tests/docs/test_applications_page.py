@@ -28,7 +28,8 @@ def test_the_server_s_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     installing, curls, checking, _ = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     serve = "hushdoc serve sample/model --policy sample/policy.toml"
-    assert f"```sh\n{serve}\n```" in (ROOT / "README.md").read_text("utf-8")
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"```sh\npip install 'hushdoc[server]'\n{serve}\n```" in readme
     _, sample, last = installing.splitlines()
     assert last == serve
     assert hushdoc_command_runs.run(*shlex.split(sample)[1:]) == 0
