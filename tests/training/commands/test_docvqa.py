@@ -27,6 +27,10 @@ def test_a_public_start_is_trained_on_privately_by_providers(tmp_path: Path) -> 
     assert stored.asking.max_tokens == 128
     assert main(goes_on) == 3  # two runs are never mixed
     assert main([*goes_on, "--resume"]) == 0
+    assert not any("vocabulary" in caveat for caveat in stored.claim.caveats)
+    alone = tmp_path / "alone"  # whose vocabulary is of the very documents that are protected
+    assert main([*begin, *SHORT, "--out", str(alone)]) == 0
+    assert any("vocabulary" in said for said in DocVQACheckpoint.load(alone).claim.caveats)
 
 
 def test_a_vt5_is_trained_by_the_same_command(

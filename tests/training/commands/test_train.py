@@ -225,6 +225,8 @@ def test_sequence_unit_and_large_delta_are_flagged(tmp_path: Path) -> None:
     assert claim.guarantees[0].unit == "sequence"
     assert "A document is several windows" in text
     assert "publishes one random record" in text
+    # They are invented, so a vocabulary may be learned from them; it is not part of epsilon.
+    assert "vocabulary was learned from the words of the protected documents" in text
 
 
 def test_more_expected_records_than_there_are_is_a_warning_where_numbers_are_shown(

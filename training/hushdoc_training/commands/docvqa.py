@@ -280,6 +280,7 @@ def _train(
             copies=options.duplicates,
             num_canaries=options.canaries,
             local=local,
+            caveats=kie_data.own_vocabulary(start.name, start.claim),
             notes=configuration.notes_of(options, plan),
         )
     else:

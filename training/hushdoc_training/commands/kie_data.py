@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 INVENTED = "invented by a generator"
 """How a claim calls documents that nobody has."""
 
+FROM_NOTHING = ("tiny", "small")
+"""Starts with fresh weights, and a vocabulary that is learned from documents that are public."""
+
 
 def name_of(source: Source, ledger: Ledger | None, *, public: bool) -> str:
     """Returns what the certificate calls the documents where nobody said so."""
@@ -143,7 +146,7 @@ def published_weights(
     """Returns what a start of a name, with a claim if it is a checkpoint, had learned from."""
     from hushdoc.certificate.claim import PublicData
 
-    if claim is not None or start in ("tiny", "small"):
+    if claim is not None or start in FROM_NOTHING:
         return ()
     return (
         PublicData(
@@ -152,6 +155,16 @@ def published_weights(
             privacy_status="published weights; what they were trained on is their publisher's word",
             overlap_with_protected=options.public_overlap,
         ),
+    )
+
+
+def own_vocabulary(start: str, claim: Claim | None) -> tuple[str, ...]:
+    """Returns a caveat of a private start from nothing: its words are those of the documents."""
+    if claim is not None or start not in FROM_NOTHING:
+        return ()
+    return (
+        "The start's vocabulary was learned from the words of the protected documents, without "
+        "noise and outside of epsilon. They are invented, and nobody's.",
     )
 
 

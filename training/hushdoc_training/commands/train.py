@@ -289,7 +289,10 @@ def _train(
             copies=options.duplicates,
             audited=options.audit,
             scored=kie_scores.private_scores(options),
-            caveats=kie_data.kinship(source, name, start),
+            caveats=(
+                *kie_data.kinship(source, name, start),
+                *kie_data.own_vocabulary(start.name, start.claim),
+            ),
             notes=configuration.notes_of(options, plan, private),
         )
     else:

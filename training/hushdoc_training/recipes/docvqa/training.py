@@ -131,6 +131,7 @@ def train_private(
     notes: Mapping[str, str] | None = None,  # texts to keep in `out`, by their names
     num_canaries: int = 0,  # invented providers that bound this run's epsilon from below
     local: LocalTraining | None = None,  # with it the steps are those of FL-PROVIDER-DP
+    caveats: tuple[str, ...] = (),  # what a reader of the certificate must know besides
 ) -> Outcome:
     """Trains with differential privacy and writes `out/checkpoint`.
 
@@ -164,7 +165,7 @@ def train_private(
         hyperparameter_tuning=hyperparameter_tuning,
         unit_definition=duplicates.defined(defined) if grouped else defined,
         contribution_bound=None if local is None else moved,
-        caveats=(duplicates.CAVEAT,) if grouped else (),
+        caveats=((duplicates.CAVEAT,) if grouped else ()) + caveats,
     )
     terms = Terms(
         declared=declared,
