@@ -30,6 +30,11 @@ LEDGER_ASSUMES = (
     "began after this one had ended",
 )
 
+PROVIDERS_KEPT = (
+    "every document had the same provider in all runs of the ledger; of one whose documents moved "
+    "to another between runs, a later run protects each part alone"
+)
+
 SELECTED = (
     "which of several trainings was best was told by what they release and by public documents "
     "alone; their settings were drawn at random from a public list, and neither the other models "
@@ -99,7 +104,9 @@ def knows(unit: str) -> str:
 
 def assumes(unit: str, ledger: LedgerStatement | None) -> tuple[str, ...]:
     """Returns what every guarantee rests on."""
-    return (*(() if unit == TERM else ASSUMES), *(() if ledger is None else LEDGER_ASSUMES))
+    kept = () if ledger is None or unit != "provider" else (PROVIDERS_KEPT,)
+    together = () if ledger is None else (*LEDGER_ASSUMES, *kept)
+    return (*(() if unit == TERM else ASSUMES), *together)
 
 
 def contribution_bound(found: Numbers) -> str:

@@ -59,6 +59,7 @@ def test_runs_of_providers_are_added_up_and_refused_above_the_cap(
     (guarantee,) = claim.guarantees
     assert (guarantee.unit, guarantee.hyperparameter_tuning) == ("provider", "accounted")
     assert "1 training run is in the ledger" in guarantee.composition
+    assert any("the same provider in all runs" in assumed for assumed in guarantee.assumes)
     assert claim.protected_data[0].commitment is not None
     (run,) = kept.runs()
     assert (run.charged, run.reserved, run.closed) == (2, 2, True)
