@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,9 @@ def train(
     def run(folder: str, **changed: Any) -> loop.Outcome:
         options = {"plan": PLAN, "settings": OUTPUT, "ledger": ledger} | changed
         documents = options.pop("documents", receipts[:6])
-        return train_private(small_start, documents, tmp_path / folder, **options)
+        # As a process has it: every run, resumed or not, begins with the same weights.
+        begun = replace(small_start, model=copy.deepcopy(small_start.model))
+        return train_private(begun, documents, tmp_path / folder, **options)
 
     return run
 
