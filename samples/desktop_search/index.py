@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import hushdoc
-from hushdoc.errors import HushdocError, InputError, OutputWriteError
+from hushdoc.errors import HushdocError, InputError, OutputWriteError, TaskMismatchError
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT);
@@ -44,7 +44,7 @@ class Index:
 
     def __init__(self, file: Path, folder: Path, model: Any, fields: Any = None) -> None:
         """Opens or begins the index of a folder, by a model of embeddings and one of fields."""
-        self.folder, self.model, self.fields = folder, model, fields
+        self.folder, self.model, self.fields, self._matrix = folder, model, fields, None
         self._database = sqlite3.connect(file, timeout=30, isolation_level=None)
         try:
             self._database.execute("PRAGMA journal_mode = WAL")
@@ -56,12 +56,10 @@ class Index:
             ) from error
         made_by = json.dumps([one.certificate.certificate_id for one in (model, fields) if one])
         with self._changing():
-            about = dict(self._database.execute("SELECT key, value FROM about"))
-            if about.get("artifacts", "[]") != made_by:
+            if dict(self._rows("SELECT key, value FROM about")).get("artifacts", "[]") != made_by:
                 for table in ("about", "files", "pages", "fields"):
                     self._database.execute(f"DELETE FROM {table}")
                 self._put("about", [("artifacts", made_by)])
-        self._matrix: tuple[int, list[tuple[str, int]], Any] | None = None
 
     def update(self) -> int:
         """Takes up what changed in the folder and returns how many files did."""
@@ -101,20 +99,19 @@ class Index:
         """Returns the files that could not be read, and why."""
         return dict(self._rows("SELECT path, note FROM files WHERE note IS NOT NULL"))
 
-    def close(self) -> None:
-        """Closes the file."""
-        self._database.close()
-
     def _read(self, path: Path) -> tuple[str | None, list[Any], list[Any]]:
         try:
             document = hushdoc.open_document(path, reader="process")
-            vectors = self.model.embed(document).vectors
+            made = self.model.embed(document)
             read = [" ".join(word.text for word in page.words) for page in document.pages]
             texts = read if document.text is None else [document.text]
-            found = self.fields.extract(document).fields if self.fields else ()
+            found = ()
+            with suppress(TaskMismatchError):  # a plain text, and the model reads pages
+                found = self.fields.extract(document).fields if self.fields else ()
         except HushdocError as error:
             return f"{error.code}: {error}", [], []
-        rows = [(n, text, vectors[n].astype("<f4").tobytes()) for n, text in enumerate(texts)]
+        vectors = zip(made.pages, made.vectors, strict=True)
+        rows = [(page, texts[page], vector.astype("<f4").tobytes()) for page, vector in vectors]
         return None, rows, [(item.page, item.label, item.text) for item in found]
 
     def _vectors(self) -> tuple[list[tuple[str, int]], Any]:
@@ -140,15 +137,11 @@ class Index:
     def _changing(self) -> Iterator[None]:
         """One change of the file: all of it or nothing."""
         try:
-            self._database.execute("BEGIN IMMEDIATE")
-            yield
-            self._database.execute("COMMIT")
-        except BaseException as error:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
-            if isinstance(error, sqlite3.OperationalError):
-                raise OutputWriteError(
-                    f"The index could not be written: {error}. It is as it was before. Free some "
-                    "space, or wait for the other program."
-                ) from error
-            raise
+            with self._database:
+                self._database.execute("BEGIN IMMEDIATE")
+                yield
+        except sqlite3.OperationalError as error:
+            raise OutputWriteError(
+                f"The index could not be written: {error}. It is as it was before. Free some "
+                "space, or wait for the other program."
+            ) from error

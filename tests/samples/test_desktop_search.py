@@ -63,6 +63,12 @@ def test_an_index_follows_its_folder(index: Any, folder: Path, model: Any, tmp_p
     assert found.update() == 2
     assert {match.path.name for match in found.search("glass")} == {"a.txt", "d.txt"}
     assert found.search("  ") == []
+    # What the model of fields can't read is found all the same.
+    pages = hushdoc.load(hushdoc_tiny.sealed(), policy=hushdoc_tiny.policy())
+    other = index.Index(tmp_path / "j.sqlite", folder, model, pages)
+    other.update()
+    assert len(other.search("glass")) == 2
+    assert list(other.notes()) == ["torn.pdf"]
     # Another artifact begins anew.
     again = index.Index(tmp_path / "i.sqlite", folder, model)
     assert again.search("glass") == []

@@ -18,7 +18,7 @@ SCHEME = "hf://"
 _SILENT = "HF_HUB_DISABLE_TELEMETRY"
 _NAME = re.compile(r"hf://([\w.-]{1,96}/[\w.-]{1,96})@([0-9a-f]{40})")
 _FILES = ["hushdoc.json", "labels.json", "privacy.intoto.jsonl", "tokenizer.json", "onnx/*"]
-_FILES += ["*.safetensors", "*.jsonl"]
+_FILES += ["*.safetensors", "*.jsonl", "*.png"]
 """What artifacts of any task hold; the certificate lists which of them have to be there."""
 
 

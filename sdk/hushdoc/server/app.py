@@ -39,6 +39,9 @@ from hushdoc.version import __version__
 OPEN_PATHS = ("/healthz", "/readyz")
 """What is answered without a token."""
 
+LEAST_PATIENCE = 30.0
+"""Seconds that a check of certificates may take, at least."""
+
 CLIENT_GONE = 499
 """The status that is logged where nobody waited for an answer."""
 
@@ -195,10 +198,14 @@ class _Route:
 
 
 async def _checked_again(models: ServedModels, seconds: float) -> None:
-    """Checks the certificates on a schedule, beside the event loop."""
+    """Checks the certificates on a schedule; while a check takes too long, nothing is accepted."""
     while True:
         await asyncio.sleep(seconds)
-        await asyncio.to_thread(models.recheck)
+        check = asyncio.create_task(asyncio.to_thread(models.recheck))
+        await asyncio.wait({check}, timeout=max(LEAST_PATIENCE, seconds))
+        if not check.done():
+            models.refuse_unchecked(TimeoutError())
+        await check  # once it ends, what it found counts
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

@@ -148,6 +148,11 @@ class ServedModels:
         for item in self.by_name.values():
             item.recheck(policy, now)
 
+    def refuse_unchecked(self, error: Exception) -> None:
+        """Refuses every model until a check ends, since the present one does not."""
+        for item in self.by_name.values():
+            item.problem = _unchecked(error)
+
     def named(self, name: str | None, verb: str | None = None) -> Served:
         """Returns the model of a name, or the only one that answers such requests."""
         able = [item for item in self.by_name.values() if verb is None or verb in item.verbs]

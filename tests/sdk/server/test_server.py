@@ -8,6 +8,7 @@ import io
 import json
 import shutil
 import socket
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import HushdocError, PolicyViolationError
 from hushdoc.policy.policy import Policy
 from hushdoc.runtime.session import Runtime
-from hushdoc.server import answers
+from hushdoc.server import answers, app
 from hushdoc.server.limits import Limits
 from hushdoc.server.served import Served, ServedModels
 from hushdoc.server.tokens import Tokens
@@ -347,6 +348,25 @@ def test_a_check_that_fails_itself_accepts_nothing_and_is_tried_again() -> None:
         served.require_accepted()
     models.recheck()
     assert served.require_accepted() is served
+
+
+def test_nothing_is_accepted_while_a_check_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "LEAST_PATIENCE", 0.05)
+    policy, go = hushdoc_tiny.policy(), threading.Event()
+    artifacts = {"clauses": hushdoc_tiny.sealed_table("kie")}
+
+    def hangs() -> Policy:
+        go.wait(60)
+        return policy
+
+    with serving(artifacts, policy, recheck_seconds=0.05) as server:
+        monkeypatch.setattr(server.models, "_policy", hangs)
+        for expected in (503, 200):
+            until = time.monotonic() + 20
+            while server.ask("/readyz").status != expected and time.monotonic() < until:
+                time.sleep(0.01)
+            assert server.ask("/v1/extract", TEXT, "text/plain").status == expected
+            go.set()
 
 
 def test_tls_is_spoken_where_a_key_is_given(tmp_path: Path) -> None:
