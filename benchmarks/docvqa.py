@@ -2,6 +2,7 @@
 
     python benchmarks/docvqa.py --sroie path/to/sroie
     python benchmarks/docvqa.py --work runs/docvqa --arms vt5_nonprivate vt5_provider_eps8 --seeds 1
+    python benchmarks/docvqa.py --no-nearest --model runs/public
     python benchmarks/docvqa.py --quick
 
 Without training (`nearest_label`: the label most like the question by MiniLM, and what is beside
@@ -10,7 +11,7 @@ it) the sets are invented invoices and receipts, and forms, of providers from 80
 (`other_wordings`); and SROIE's receipts of companies on the side of non-members, by
 `data.providers.split` (`sroie`). For each: questions, ANLS of all of them, ANLS of those that have
 an answer (an arm that never says "none" has 0 for the others), share of exact answers, and ANLS by
-key.
+key. Runs that --model names are asked the same.
 
 The other arms are trained and attacked (`docvqa_arms`), each in models of both architectures:
 
@@ -47,6 +48,8 @@ from docvqa_tables import figures, tables
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.data import dataset, providers
 from hushdoc_training.question_scores import Answering, QuestionScore
+from hushdoc_training.recipes.docvqa.scores import Scorer
+from hushdoc_training.recipes.docvqa.start import start_from
 
 UNSEEN = "providers=800:1600,questions=keyed"
 SETS = {
@@ -73,16 +76,27 @@ def main() -> int:
     for architecture in ARCHITECTURES:
         parser.add_argument(f"--{architecture}-start", help="a public run to start from")
     parser.add_argument(
+        "--model", action="append", default=[], metavar="RUN", help="a run that is asked these sets"
+    )
+    parser.add_argument(
         "--no-nearest", action="store_true", help="leave out what needs no training"
     )
     parser.add_argument("--quick", action="store_true", help="a look that takes a minute")
     options = parser.parse_args()
     torch.set_num_threads(1)
     began = time.monotonic()
-    sets = {} if options.no_nearest else _sets(options)
-    nearest = {name: measured(NearestLabel(), documents) for name, documents in sets.items()}
-    for name, found in nearest.items():
-        print(f"{name}, nearest label: {found}")
+    sets = {} if options.no_nearest and not options.model else _sets(options)
+    trained: dict[str, dict[str, Any]] = {}
+    for run in options.model:
+        scorer = Scorer(start=start_from(run), device=torch.device("cpu"))
+        trained[run] = {}
+        for name, documents in sets.items():
+            trained[run][name] = measured(scorer, documents)
+            print(f"{name}, {run}: {trained[run][name]}", flush=True)
+    nearest: dict[str, dict[str, Any]] = {}
+    for name, documents in () if options.no_nearest else sets.items():
+        nearest[name] = measured(NearestLabel(), documents)
+        print(f"{name}, nearest label: {nearest[name]}", flush=True)
     arms, seeds = (QUICK_ARMS, [1]) if options.quick else (options.arms, options.seeds)
     starts = {
         name: found
@@ -98,7 +112,7 @@ def main() -> int:
     for line in tables(results):
         print(line)
     stamp = machine.stamp(began, "torch", "transformers")
-    line = {**figures(nearest, results), "sets": nearest, "not_run": NOT_RUN}
+    line = {**figures(nearest, results), "sets": nearest, "models": trained, "not_run": NOT_RUN}
     print(json.dumps({**line, "quick": options.quick, **stamp}))
     return 0
 
