@@ -98,7 +98,7 @@ class SyntheticDocuments:
         """Returns the documents of an artifact that passes every check; anything else raises.
 
         Args:
-            path: The artifact's folder.
+            path: The artifact's folder, or "hf://ORGANISATION/NAME@REVISION" of a model hub.
             policy: What the application demands; its adversary is "synthetic-data-recipient".
             now: The time, with its zone; the clock's by default.
 

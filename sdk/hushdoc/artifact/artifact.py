@@ -185,7 +185,8 @@ def open_artifact(
     With `low_memory` (on Linux) files stay open on disk instead of being read into memory; close
     the artifact then. The other arguments and the errors are those of `verify`.
     """
-    with _fail_closed(), folder.opened(Path(path)) as directory:
+    place = hub.located(path, what="The artifact's folder")
+    with _fail_closed(), folder.opened(place) as directory:
         signed = attestation.read(directory, policy, now=now)
         report = policies.check(policy, signed.certificate, audits=signed.audits)
         report.require_passed()
@@ -193,7 +194,7 @@ def open_artifact(
             directory, signed, policy, keep="open" if low_memory else "bytes"
         )
         return Artifact(
-            path=Path(path),
+            path=place,
             certificate=signed.certificate,
             manifest=declared,
             subjects=signed.subjects,

@@ -142,7 +142,8 @@ class ServedModels:
             policy = self._policy()
         except HushdocError as error:
             policy = error
-        except Exception as error:  # whatever fails, nothing is accepted that was not checked
+        # Whatever fails, nothing is accepted that was not checked; wrong options end a program.
+        except (Exception, SystemExit) as error:
             policy = _unchecked(error)
         now = datetime.now(UTC)
         for item in self.by_name.values():
@@ -168,7 +169,7 @@ class ServedModels:
         )
 
 
-def _unchecked(error: Exception) -> HushdocError:
+def _unchecked(error: BaseException) -> HushdocError:
     return HushdocError(
         f"The check itself failed with {type(error).__name__}, so nothing is accepted. Look at the "
         "policy and its files, and whether standard error can be written to; it is tried again.",
