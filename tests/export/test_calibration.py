@@ -138,10 +138,10 @@ def test_what_cannot_be_calibrated_is_refused(
         export_calibrated(folder, out, RELEASE, **more)
     with pytest.raises(InputError, match="at least 50 are needed"):
         export_calibrated(tiny.sealed(), out, RELEASE, **{**more, "documents": asked[:1]})
-    other = tiny.resealed(tmp_path / "docvqa", task="docvqa")
+    other = tiny.resealed(tmp_path / "embedding", task="embedding")
     with pytest.raises(TaskMismatchError):
         export_calibrated(other, out, RELEASE, **more)
-    assert [path.name for path in tmp_path.iterdir()] == ["docvqa"]
+    assert [path.name for path in tmp_path.iterdir()] == ["embedding"]
     with pytest.raises(OutputExistsError):
         export_calibrated(tiny.sealed(), other, RELEASE, **more)
 

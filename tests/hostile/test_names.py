@@ -63,6 +63,10 @@ UNMET = {
     "BAD_SIGNATURE",
     # Of other systems than Linux.
     "LOW_MEMORY_UNAVAILABLE",
+    # Of a model hub, before there is a folder; and a variable of its library.
+    "HUB_FAILED",
+    "HUB_NAME",
+    "HF_HUB_DISABLE_TELEMETRY",
 }
 READERS = sorted(
     path

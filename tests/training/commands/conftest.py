@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,13 @@ from hushdoc.__main__ import main
 from hushdoc_training.commands.table_options import MODES
 from hushdoc_training.recipes.hashed import table_attacks
 
+PUZZLES = 40
+"""Terms that attacks guess here; what they find is tested where tables are."""
 
-@pytest.fixture(autouse=True, scope="session")
-def _fewer_puzzles() -> Iterator[None]:
-    """Has attacks guess fewer terms; what they find is tested where tables are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_attacks, "PUZZLES", 40)
-        yield
+
+@pytest.fixture(autouse=True)
+def _fewer_puzzles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_attacks, "PUZZLES", PUZZLES)
 
 
 @pytest.fixture(scope="session")
@@ -32,8 +31,10 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def runs_of(name: str, folder: Path) -> Path:
     command = COMMANDS[name]
     data = command.data(folder)
-    for mode in MODES:
-        assert command.train_mode(data, folder / mode, mode) == 0
+    with pytest.MonkeyPatch.context() as patch:  # once for all tests, and before any of them
+        patch.setattr(table_attacks, "PUZZLES", PUZZLES)
+        for mode in MODES:
+            assert command.train_mode(data, folder / mode, mode) == 0
     return folder
 
 
