@@ -52,6 +52,7 @@ class _InMemory(MultiPartParser):
     """Keeps files in memory; Starlette's own writes those above a megabyte to a disk."""
 
     spool_max_size = 2**62
+    max_file_size = 2**62  # what earlier releases of Starlette call it
 
 
 async def received(
