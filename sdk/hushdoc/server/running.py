@@ -36,7 +36,8 @@ class Address:
 def listening(address: Address) -> socket.socket:
     """Returns a socket that takes connections already; InputError (ADDRESS_IN_USE) otherwise."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    # Named, since asyncio sends small answers at once on sockets of this protocol alone.
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((address.host, address.port))
