@@ -5,9 +5,8 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
 import { isReproduced } from './exact.mjs';
-import { parse, read } from './verify.mjs';
+import { parse, read } from './certificate.mjs';
 
-process.exitCode = 0; // verify.mjs sets 1 until it has accepted something
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const EXAMPLES = here('../certificates/');
 const expected = JSON.parse(readFileSync(`${EXAMPLES}expected.json`, 'utf8'));
