@@ -95,7 +95,7 @@ def by_name(
         name = name_of(entry, where)
         if name in found:
             raise AnnotationError(
-                f"The receipt {short_repr(name)} of '{where}' stands in '{found[name][0]}' as "
+                f"The name {short_repr(name)} of '{where}' stands in '{found[name][0]}' as "
                 "well; expected different names. Remove one of them."
             )
         found[name] = (where, entry)
