@@ -14,7 +14,7 @@ from PIL import Image
 
 from hushdoc.document.page import Box
 from hushdoc.errors import AnnotationError, EmptyDocumentError, InputError
-from hushdoc_training.data import image_documents as images
+from hushdoc_training.data import image_documents, image_sets
 from hushdoc_training.data.dataset import Source
 from hushdoc_training.data.image_documents import ImageDocument
 
@@ -84,7 +84,7 @@ def tobacco(folder: Path) -> Path:
 
 def read(path: Path | str) -> tuple[tuple[ImageDocument, ...], list[str]]:
     lines: list[str] = []
-    with images.opened(Source(location=str(path), documents=2), report=lines.append) as found:
+    with image_sets.opened(Source(location=str(path), documents=1), report=lines.append) as found:
         return found, lines
 
 
@@ -135,7 +135,7 @@ def test_rvl_cdip(tmp_path: Path) -> None:
         ("2.tif", "scientific report", "test"),
     ]
     assert {line.split(":")[0] for line in lines[1:]} == {
-        f"1 x {images.UNREADABLE}",
+        f"1 x {image_documents.UNREADABLE}",
         "1 x image that a list names and the folder lacks, left out",
         "3 x class of one document",
     }
@@ -164,8 +164,8 @@ def test_tobacco3482(tmp_path: Path) -> None:
         ("Email/1.png", "Email"),
     ]
     assert set(lines[1:]) == {
-        f"1 x {images.UNREADABLE}: ADVE/cut.jpg",
-        f"1 x {images.TINY}: ADVE/dot.png",
+        f"1 x {image_documents.UNREADABLE}: ADVE/cut.jpg",
+        f"1 x {image_documents.TINY}: ADVE/dot.png",
         "1 x file of another format, not read: ADVE/Thumbs.db",
         "1 x class folder without an image: Note",
         "1 x class of one document: Email",
@@ -173,8 +173,8 @@ def test_tobacco3482(tmp_path: Path) -> None:
 
 
 def test_documents_with_images_have_their_type_as_class() -> None:
-    found, _ = read("invented:invoice+receipt")
-    assert {one.label for one in found} == {"invoice", "receipt"}
+    found, _ = read("invented:invoice")
+    assert {one.label for one in found} == {"invoice"}
     assert all(one.lines[0] and not one.pages[0].words for one in found)
 
 
@@ -189,21 +189,21 @@ def test_what_has_no_image_or_no_class_is_refused(tmp_path: Path) -> None:
 
 def test_parts_follow_from_the_images_alone(tmp_path: Path) -> None:
     found, _ = read(docmix(tmp_path, [line(name) for name in NAMES]))
-    made = images.parts(found, public=["form"], held_out=0.5)
+    made = image_sets.parts(found, public=["form"], held_out=0.5)
     assert [one.label for one in made.public] == ["form"] * 12
     assert min(len(made.test), len(made.private)) > 0
     assert len(made.test) + len(made.private) == 12
-    assert made == images.parts(found, public=["a"], held_out=0.5)
-    fewer = images.parts(found[:-1], public=["form"], held_out=0.5)
+    assert made == image_sets.parts(found, public=["a"], held_out=0.5)
+    fewer = image_sets.parts(found[:-1], public=["form"], held_out=0.5)
     assert {one.id for one in made.test} - {found[-1].id} == {one.id for one in fewer.test}
     with pytest.raises(AnnotationError, match="memo"):
-        images.parts(found, public=["memo"], held_out=0.5)
+        image_sets.parts(found, public=["memo"], held_out=0.5)
 
 
 def test_copies_of_an_image_are_on_one_side(tmp_path: Path) -> None:
     found, _ = read(docmix(tmp_path, [line(name) for name in NAMES]))
     twins = [ImageDocument(id=f"{one.id}-again", label="letter", pages=one.pages) for one in found]
-    made = images.parts([*found, *twins], public=[], held_out=0.5)
+    made = image_sets.parts([*found, *twins], public=[], held_out=0.5)
     for side in (made.private, made.test):
         names = {one.id for one in side}
         assert {name.removesuffix("-again") for name in names} <= names
