@@ -1,0 +1,131 @@
+"""Private training of a denoiser: losses that draw time, noise and dropped class, and the engine.
+
+Differentially Private Diffusion Models (Dockhorn et al. 2023, arXiv 2210.09929): every page is
+repeated `multiplicity` times, each time with a time and a noise of its own, and the gradient of the
+mean is clipped once, so that the repetitions cost nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from hushdoc_training.models import diffusion_schedule
+from hushdoc_training.models.denoiser import Denoiser, DenoiserPreset
+from hushdoc_training.models.diffusion_schedule import TIMES
+from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.records import Records
+from hushdoc_training.private_view import PrivateView
+
+DROPPED = 0.1
+"""Probability of an example to be read as one of no class (Ho and Salimans 2022)."""
+
+MAX_EXAMPLES = 64
+"""Most draws in one physical batch: bounds memory and time, changes nothing else."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PageExample:
+    """One page for a diffusion model.
+
+    Attributes:
+        latent: Of its image, shape [latent_channels, latent_size, latent_size].
+        layout: Of its mask, of the same shape; None where none is read.
+        label: The number of its class; 0 where none is read.
+    """
+
+    latent: torch.Tensor
+    layout: torch.Tensor | None
+    label: int
+
+
+def losses_of(denoiser: Denoiser, examples: Sequence[PageExample]) -> torch.Tensor:
+    """Returns the loss of each example, shape [N], each with draws of its own."""
+    latents, layouts, labels = batch_of(denoiser, examples)
+    count = len(examples)
+    times, noise = torch.randint(0, TIMES, (count,)), torch.randn(latents.shape)
+    if labels is not None:
+        labels = labels.where(torch.rand(count) >= DROPPED, denoiser.classes)
+    return diffusion_schedule.losses(denoiser, latents, layouts, labels, times=times, noise=noise)
+
+
+def calm_losses_of(denoiser: Denoiser, examples: Sequence[PageExample]) -> torch.Tensor:
+    """Returns the same losses with draws that follow from each example alone, for the self-test."""
+    latents, layouts, labels = batch_of(denoiser, examples)
+    drawn = [_own(example) for example in examples]
+    times = torch.cat([torch.randint(0, TIMES, (1,), generator=own) for own in drawn])
+    noise = torch.stack([torch.randn(latents.shape[1:], generator=own) for own in drawn])
+    return diffusion_schedule.losses(denoiser, latents, layouts, labels, times=times, noise=noise)
+
+
+def batch_of(
+    denoiser: Denoiser, examples: Sequence[PageExample]
+) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+    """Returns latents, layouts and labels of examples, where the denoiser reads them."""
+    latents = torch.stack([example.latent for example in examples])
+    labels = torch.tensor([example.label for example in examples])
+    layouts = [example.layout for example in examples if example.layout is not None]
+    return (
+        latents,
+        torch.stack(layouts) if denoiser.preset.layout else None,
+        labels if denoiser.classes else None,
+    )
+
+
+def trial_records(preset: DenoiserPreset, *, classes: int) -> list[list[PageExample]]:
+    """Returns records of invented numbers, on which the self-test reads no document."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (preset.latent_channels, preset.latent_size, preset.latent_size)
+
+    def example(label: int) -> PageExample:
+        latent, layout = torch.randn(2, *shape, generator=generator)
+        return PageExample(
+            latent=latent,
+            layout=layout.sign() if preset.layout else None,
+            label=label % (classes + 1) if classes else 0,
+        )
+
+    return [[example(2 * number), example(2 * number + 1)] for number in range(3)]
+
+
+def private_training(
+    denoiser: Denoiser,
+    records: Records[PageExample],
+    plan: PrivacyPlan,
+    optimizer: torch.optim.Optimizer,
+    *,
+    multiplicity: int,
+    charge: Callable[[int], None] | None = None,
+    view: PrivateView | None = None,
+    backend: str = "book-keeping",
+) -> PrivateTraining[PageExample]:
+    """Returns private training of a denoiser, in the state that its parameters are frozen in.
+
+    Raises:
+        PrivacyError: The guarantee would not hold.
+    """
+    return PrivateTraining(
+        plan,
+        denoiser,
+        optimizer,
+        records=records,
+        losses=partial(losses_of, denoiser),
+        trial_losses=partial(calm_losses_of, denoiser),
+        trial_records=trial_records(denoiser.preset, classes=denoiser.classes),
+        multiplicity=multiplicity,
+        max_examples=MAX_EXAMPLES,
+        backend=backend,
+        charge=charge,
+        view=view,
+    )
+
+
+def _own(example: PageExample) -> torch.Generator:
+    """Returns a generator whose draws an example alone decides."""
+    seed = zlib.crc32(example.latent.numpy().tobytes(), example.label)
+    return torch.Generator().manual_seed(seed)
