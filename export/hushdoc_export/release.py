@@ -32,7 +32,7 @@ from hushdoc_export import agreement, graph, parity, quantize, sealing
 from hushdoc_export.agreement import MAX_ANLS_LOSS, MAX_F1_LOSS, MIN_COSINE, Agreement, Measure
 from hushdoc_export.probes import Inputs, Traceable
 from hushdoc_export.quantize import MODEL, VARIANTS
-from hushdoc_training import audited_claims
+from hushdoc_training import audited_claims, inherited_claims
 
 ASSURANCE = "self-attested"
 """Sealing proves who speaks; that training ran as declared is the issuer's word."""
@@ -85,7 +85,7 @@ class Release:
             raise ValueError(f"variant is {self.variant!r}; expected one of {', '.join(VARIANTS)}.")
 
     def certificate(self, claim: Claim, *, task: str, format: str, entry: str) -> Certificate:
-        """Returns a new certificate, as yet without the steps that led to the artifact.
+        """Returns a new certificate, as yet without the steps from the checkpoint to the artifact.
 
         What signing would raise is raised here, before minutes are spent on the graph.
 
@@ -105,6 +105,7 @@ class Release:
                 name=self.name, version=self.version, task=task, format=format, entry=entry
             ),
             claim=claim,
+            derivation=inherited_claims.steps_of(claim.training),
         )
         statement.statement(certificate, (Subject(name=entry, sha256="0" * 64, size=0),))
         return certificate
@@ -270,11 +271,12 @@ def _made(
     seen(TRACED, 100)
     protos = {name: quantize.optimized(proto, level) for name, proto in traced.items()}
     exported = _loaded(protos, {"optimized": level}, certificate)
+    before = certificate.derivation
     # A change of format that read no data.
     step = {"step": "export-onnx", "dataDependent": False, **origin, **exported.method}
     step["parity"] = product.compared(exported.sessions, tolerance=parity.TOLERANCE)
     if variant.name == "fp32":
-        return exported, dataclasses.replace(certificate, derivation=(step,))
+        return exported, dataclasses.replace(certificate, derivation=(*before, step))
     best, measured = _closest(protos, exported, certificate, variant, measure)
     measured.require(variant.name)
     rounding = {
@@ -287,7 +289,8 @@ def _made(
     }
     claim = certificate.claim
     claim = dataclasses.replace(claim, caveats=(*claim.caveats, measured.caveat(variant.name)))
-    return best, dataclasses.replace(certificate, claim=claim, derivation=(step, rounding))
+    derivation = (*before, step, rounding)
+    return best, dataclasses.replace(certificate, claim=claim, derivation=derivation)
 
 
 def _closest(

@@ -142,10 +142,9 @@ def seal_table(
     written = rounded(others, dtype)
     classifies = class_scoring.is_classifier(table.tags, table.scheme.level, table.transitions)
     task = classifier.TASK if classifies else TASK
-    certificate = dataclasses.replace(
-        release.certificate(table.claim, task=task, format=FORMAT, entry=ENTRY),
-        derivation=(_step(table, written, dtype, reference),),
-    )
+    certificate = release.certificate(table.claim, task=task, format=FORMAT, entry=ENTRY)
+    step = _step(table, written, dtype, reference)
+    certificate = dataclasses.replace(certificate, derivation=(*certificate.derivation, step))
     notes = sealing.notes(certificate)
     tensors = {WEIGHTS: written.weights, TRANSITIONS: table.transitions.astype(np.float32)}
     if written.scale is not None:

@@ -19,6 +19,7 @@ from hushdoc.arguments import failure_of, printable, short_repr
 from hushdoc.artifact import artifact as artifacts
 from hushdoc.artifact import safetensors_scan
 from hushdoc.artifact.artifact import Artifact
+from hushdoc.artifact.manifest import MANIFEST_FILE
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.errors import ArtifactError, HushdocError, TaskMismatchError
 from hushdoc.labels import LabelledDocument
@@ -82,12 +83,14 @@ class SyntheticDocuments:
     Attributes:
         certificate: What was signed.
         signers: The trusted keys that signed.
+        manifest: The SHA-256 of the manifest, in hexadecimal digits.
         contents: What the manifest declares.
         documents: All documents, in their order.
     """
 
     certificate: Certificate
     signers: tuple[TrustedKey, ...]
+    manifest: str
     contents: Contents
     documents: tuple[SyntheticDocument, ...]
 
@@ -126,6 +129,7 @@ class SyntheticDocuments:
             return cls(
                 certificate=opened.certificate,
                 signers=opened.signers,
+                manifest=_digest_of(MANIFEST_FILE, opened),
                 contents=contents,
                 documents=documents,
             )
@@ -146,6 +150,11 @@ def bad_documents(found: str) -> ArtifactError:
         "issuer for a sound one.",
         code="BAD_DOCUMENTS",
     )
+
+
+def _digest_of(name: str, opened: Artifact) -> str:
+    (digest,) = (subject.sha256 for subject in opened.subjects if subject.name == name)
+    return digest
 
 
 def _read(opened: Artifact, contents: Contents) -> Iterator[SyntheticDocument]:

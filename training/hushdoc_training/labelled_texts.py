@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from hushdoc.arguments import MalformedError, failure_of, reading_as, short_repr
 from hushdoc.errors import AnnotationError
+from hushdoc.labels import LabelledDocument
 
 FILES = (".jsonl", ".jsonl.gz", ".conll", ".txt")
 """How files of texts are called."""
@@ -145,6 +146,27 @@ def _span(entry: Any, text: str) -> TextSpan:
             f"the span {short_repr(label)} covers {start} to {stop} of {len(text)} characters"
         )
     return label, start, stop
+
+
+def contract_of(labelled: LabelledDocument) -> Contract:
+    """Returns the words of a document as a text, a line for each page, with its spans."""
+    text = ""
+    places: list[list[tuple[int, int]]] = []
+    for page in labelled.document.pages:
+        places.append([])
+        for word in page.words:
+            places[-1].append((len(text), len(text) + len(word.text)))
+            text += f"{word.text} "
+        text = f"{text[:-1]}\n" if page.words else text
+    return Contract(
+        name=labelled.document.id,
+        group=labelled.provider or labelled.document.id,
+        text=text,
+        spans=tuple(
+            (span.label, places[span.page][span.start][0], places[span.page][span.stop - 1][1])
+            for span in labelled.spans
+        ),
+    )
 
 
 def read_messages(path: Path) -> list[Message]:

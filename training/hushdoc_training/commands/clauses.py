@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hushdoc.arguments import counted
 from hushdoc.commands.parsing import Subcommands, usage_errors
-from hushdoc_training.commands import table_options, tables, training_options
+from hushdoc_training.commands import synthetic_data, table_options, tables, training_options
 from hushdoc_training.commands.tables import INVENTED
 
 if TYPE_CHECKING:
     from hushdoc.hashing import Clusters, FeatureScheme
+    from hushdoc.synthetic_documents import SyntheticDocuments
     from hushdoc_training.crf.corpus import Corpus
     from hushdoc_training.labelled_texts import Contract, Sentence
     from hushdoc_training.recipes.hashed.public_texts import PublicText
@@ -63,7 +64,8 @@ def register(tasks: Subcommands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Trains; returns 0."""
     table_options.check_clauses(options)
-    train, test = _corpora(options)
+    sealed = synthetic_data.opened(options)
+    train, test = _corpora(options, sealed)
     tables.print_read(
         options,
         f"{counted(len(train.records) - 1, 'document')}, "
@@ -72,7 +74,10 @@ def run(options: argparse.Namespace) -> int:
     )
     scheme = _scheme(options, train.level)
     modes = {"dp-sgd": _private, "term-dp": _by_terms}
-    table = modes.get(options.mode, _filled)(options, train, scheme)
+    if options.mode in modes:
+        table = modes[options.mode](options, train, scheme)
+    else:
+        table = _filled(options, train, scheme, sealed)
     if len(test.labels):
         from hushdoc_training.recipes.hashed import private_runs
 
@@ -86,18 +91,24 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _corpora(options: argparse.Namespace) -> tuple[Corpus, Corpus]:
+def _corpora(
+    options: argparse.Namespace, sealed: SyntheticDocuments | None
+) -> tuple[Corpus, Corpus]:
     """Returns what to train on and what to score on."""
     from hushdoc_training import labelled_texts
     from hushdoc_training.crf import corpus
 
     location = options.data
-    if not location.startswith("invented:"):
+    texts: Sequence[Contract]
+    if sealed is not None:
+        texts = list(map(labelled_texts.contract_of, sealed))
+    elif not location.startswith("invented:"):
         path = labelled_texts.find(Path(location))
         if path.suffix in (".conll", ".txt"):
             alone = options.sentences_are_documents
             return _tagged(options, labelled_texts.read_conll(path, sentences_are_documents=alone))
-    texts: Sequence[Contract] = read_texts(location, options.documents)
+    if sealed is None:
+        texts = read_texts(location, options.documents)
     declared = training_options.declared_labels(options)
     names = declared or sorted({label for text in texts for label, _, _ in text.spans})
     texts = tables.distinct(options, texts, lambda text: text.spans)
@@ -207,7 +218,12 @@ def _in_batches(options: argparse.Namespace, level: str) -> bool:
     return bool(options.algorithm == "batch")
 
 
-def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
+def _filled(
+    options: argparse.Namespace,
+    corpus: Corpus,
+    scheme: FeatureScheme,
+    sealed: SyntheticDocuments | None,
+) -> TableCheckpoint:
     from hushdoc_training import table_checkpoint
     from hushdoc_training.crf.clusters import from_minilm
     from hushdoc_training.crf.private_fitting import UNSEEN_SCALE, Settings
@@ -242,9 +258,10 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
         public=None if public is None else public.features,
         public_data=() if public is None else public.data,
         attack=None
-        if options.mode == "none"
+        if options.mode == "none" or sealed is not None
         else lambda made: table_attacks.audits(made, report=tables.print_attack),
-        accesses=tables.scoring(options, tables.name_of(options)),
+        sealed=sealed,
+        accesses=() if sealed is not None else tables.scoring(options, tables.name_of(options)),
         caveats=(f"A document is {SENTENCE}.",) if options.sentences_are_documents else (),
         progress=tables.print_step,
     )

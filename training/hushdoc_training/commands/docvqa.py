@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hushdoc.commands.parsing import usage_errors
-from hushdoc_training.commands import configuration, kie_data
+from hushdoc_training.commands import configuration, kie_data, synthetic_data
 from hushdoc_training.commands.data import SOURCE
 from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
@@ -26,6 +26,7 @@ from hushdoc_training.commands.training_options import (
     require_installed,
     require_small_delta,
     small_delta,
+    takes_noise,
 )
 from hushdoc_training.recipes.docvqa import presets
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from hushdoc.commands.parsing import Subcommands
     from hushdoc.labels import LabelledDocument
+    from hushdoc.synthetic_documents import SyntheticDocuments
     from hushdoc_training.data.dataset import Source
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
@@ -110,6 +112,7 @@ def register(tasks: Subcommands) -> None:
         action="store_true",
         help="train on private documents without privacy; the certificate says so",
     )
+    synthetic_data.add_option(mode)
     add_number(mode, "--epsilon", "E", 8.0, "privacy budget")
     add_choice(
         privacy,
@@ -174,7 +177,7 @@ def run(options: argparse.Namespace) -> int:
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.data import dataset, providers
 
-    private = not (options.public or options.not_private)
+    private = takes_noise(options)
     invented = options.data.startswith("invented:")
     if options.canaries < 0 or (options.canaries and not private):
         options.refuse_usage("--canaries is a number from 0, for private training")
@@ -188,14 +191,19 @@ def run(options: argparse.Namespace) -> int:
         location=options.data, documents=options.documents, seed=options.seed, labels=None
     )
     hidden = private and options.private_numbers == "hidden"
-    with TaskProgress("document", quiet=options.quiet) as progress:
-        documents = dataset.read(
-            source, seen=progress.show, report=kie_data.reporter(source, hidden=hidden)
-        )
+    sealed = synthetic_data.opened(options)
+    documents: Sequence[LabelledDocument]
+    if sealed is not None:
+        documents = list(sealed)
+    else:
+        with TaskProgress("document", quiet=options.quiet) as progress:
+            documents = dataset.read(
+                source, seen=progress.show, report=kie_data.reporter(source, hidden=hidden)
+            )
     if not hidden:
         for line in providers.doubts(item.provider for item in documents):
             print(f"warning: {line}", file=sys.stderr)
-    _train(options, source, documents, ledger=ledger, plan=plan)
+    _train(options, source, documents, ledger=ledger, plan=plan, sealed=sealed)
     return 0
 
 
@@ -220,16 +228,16 @@ def _train(
     *,
     ledger: Ledger | None,
     plan: PrivacyPlan | None,
+    sealed: SyntheticDocuments | None,
 ) -> None:
     from hushdoc_training.federated.updates import LocalTraining
-    from hushdoc_training.privacy import claims
     from hushdoc_training.recipes import starts
     from hushdoc_training.recipes.docvqa import training as docvqa
     from hushdoc_training.recipes.docvqa.start import start_from
     from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
-    from hushdoc_training.runs import continued, loop
+    from hushdoc_training.runs import loop
 
-    public_texts = source.is_invented or options.public
+    public_texts = source.is_invented or options.public or sealed is not None
     start = start_from(
         options.start or ("small" if options.architecture == "vt5" else "minilm"),
         architecture=options.architecture,
@@ -291,20 +299,21 @@ def _train(
                 learning_rate=options.learning_rate,
                 seed=options.seed,
             )
-        before = (*starts.history(start), *weights)
-        described = docvqa.described(start)
-        learned = kie_data.public_data(name, source.is_invented, options)
-        claim = (
-            claims.public((*before, learned), training=described)
-            if options.public
-            else claims.not_private(name, before, training=described)
+        claim = synthetic_data.claim_without_noise(
+            options,
+            sealed,
+            (*starts.history(start), *weights),
+            name=name,
+            invented=source.is_invented,
+            training=docvqa.described(start),
+            before=start.claim,
         )
         outcome = docvqa.train_plain(
             start,
             documents,
             plain,
             out=options.out,
-            claim=continued.without_privacy(claim, start.claim),
+            claim=claim,
             resume=options.resume,
             quiet=options.quiet,
             notes=configuration.notes_of(options),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from hushdoc.arguments import counted
 from hushdoc.errors import AnnotationError
+from hushdoc_training.commands.training_options import takes_noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +86,7 @@ def check(options: argparse.Namespace) -> None:
         options.refuse_usage(
             "--public-test, --test-copies and --test-providers are of --test; give --test too"
         )
-    private = not (options.public or options.not_private)
+    private = takes_noise(options)
     asked = " and ".join(_private_options(options))
     if private and asked and options.private_numbers == "hidden":
         options.refuse_usage(
@@ -164,7 +165,7 @@ def _apart(
     """Returns the documents of --test that are not in training, as far as that may be told."""
     from hushdoc_training.data import splits
 
-    private = not (options.public or options.not_private or _is_invented(options.data))
+    private = takes_noise(options) and not _is_invented(options.data)
     if private and "--test" not in _private_options(options):
         # Whether training starts, and what is scored, would tell that a document is in training.
         print("Test:       copies of private documents in it are not looked for, nor providers")
@@ -225,7 +226,8 @@ def _named(copies: Sequence[Copy]) -> str:
 
 def _private_options(options: argparse.Namespace) -> list[str]:
     """Returns the options that ask for a score on documents that are not public."""
-    held_out = options.held_out and not (options.public or _is_invented(options.data))
+    shown = options.public or options.synthetic or _is_invented(options.data)
+    held_out = options.held_out and not shown
     tested = options.test is not None and not (options.public_test or _is_invented(options.test))
     return [*(["--held-out"] if held_out else []), *(["--test"] if tested else [])]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hushdoc import arguments
 from hushdoc.commands.parsing import usage_errors
 from hushdoc.errors import PrivacyError
-from hushdoc_training.commands import configuration
+from hushdoc_training.commands import configuration, synthetic_data
 from hushdoc_training.commands.training_options import (
     add_audit,
     add_budget,
@@ -21,6 +21,7 @@ from hushdoc_training.commands.training_options import (
     print_plan,
     require_small_delta,
     small_delta,
+    takes_noise,
 )
 from hushdoc_training.recipes.kie import guidelines, presets, recipe
 from hushdoc_training.recipes.kie.settings import PrivateSettings
@@ -87,7 +88,7 @@ def add_configuration(parser: CommandParser) -> None:
 
 def suggest(options: argparse.Namespace) -> None:
     """Prints the guidelines of PrIeD-KIE for what is declared, as a configuration."""
-    if options.public or options.not_private:
+    if not takes_noise(options):
         options.refuse_usage("--suggest is of private training; leave --public or --not-private")
     for name in ("declared_documents", "declared_words"):
         option = f"--{name.replace('_', '-')}"
@@ -127,6 +128,7 @@ def add_privacy(parser: CommandParser) -> None:
         action="store_true",
         help="train on private documents without privacy; the certificate says so",
     )
+    synthetic_data.add_option(mode)
     add_number(mode, "--epsilon", "E", 8.0, "privacy budget")
     add_budget(parser, group, steps=None, clipping_norm=None, expected_records=None)
     add_audit(parser, group, default=False, costs="with MiniLM it takes 2 minutes")
@@ -278,7 +280,7 @@ def plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan | No
 
     None without privacy. Wrong settings are usage errors, before a document is read.
     """
-    if options.public or options.not_private:
+    if not takes_noise(options):
         if options.plan:
             options.refuse_usage("--plan is of private training; leave --public or --not-private")
         with usage_errors(options):

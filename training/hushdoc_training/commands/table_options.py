@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hushdoc.commands.parsing import CommandParser
 from hushdoc.errors import OutputExistsError
+from hushdoc_training.commands import synthetic_data
 from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
     add_audit,
@@ -50,6 +51,7 @@ def add_clauses(parser: CommandParser) -> None:
         help="treat every sentence of a CoNLL file as a document, as in collections of tweets; "
         "required where no -DOCSTART- lines separate documents",
     )
+    synthetic_data.add_option(data)
     table = _add_table(parser, rows="2097152")
     parser.set_defaults(rows=2**21)
     table.add_argument(
@@ -213,6 +215,11 @@ def _add_public(parser: CommandParser, *, rate: str, public: str, unseen: str) -
 
 def check_clauses(options: argparse.Namespace) -> None:
     """Refuses options of `train clauses` that contradict one another (exit code 2)."""
+    if options.synthetic and options.mode not in ("paper-fill", "noisy-fill"):
+        options.refuse_usage(
+            f"--mode {options.mode} can't be combined with --synthetic, whose guarantee is there "
+            "before: choose noisy-fill or paper-fill, which fill rows that were not learned"
+        )
     if options.mode in ("dp-sgd", "term-dp") and options.clusters:
         options.refuse_usage(f"--clusters can't be combined with --mode {options.mode}")
     if options.mode == "term-dp" and options.level == "token":

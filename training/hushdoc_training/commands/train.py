@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from hushdoc_training.commands import (
@@ -15,6 +16,7 @@ from hushdoc_training.commands import (
     kie_public,
     kie_scores,
     kie_settings,
+    synthetic_data,
 )
 from hushdoc_training.commands.data import SOURCE
 from hushdoc_training.commands.training_options import (
@@ -28,6 +30,7 @@ from hushdoc_training.commands.training_options import (
     ledger_of,
     print_end,
     require_installed,
+    takes_noise,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
     from hushdoc.commands.parsing import CommandParser, Subcommands
     from hushdoc.labels import LabelledDocument
+    from hushdoc.synthetic_documents import SyntheticDocuments
     from hushdoc_training.data.dataset import Source
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
@@ -173,19 +177,20 @@ def run(options: argparse.Namespace) -> int:
     require_installed()
     if options.images and options.start in ("minilm", "minilm-text", "small"):
         options.refuse_usage(f"--images needs a LayoutLMv3; --start {options.start} is none")
-    public = options.public or options.not_private or options.data.startswith("invented:")
-    from_public = options.public or options.data.startswith("invented:")
+    noise = takes_noise(options)
+    invented = options.data.startswith("invented:")
+    from_public = options.public or options.synthetic or invented
     if options.start == "small" and not from_public and not options.resume:
         options.refuse_usage(
             "--start small learns its vocabulary from public documents: give --public or invented "
             "--data, then --start the run folder of that"
         )
-    if options.documents is not None and not public:
+    if options.documents is not None and noise and not invented:
         options.refuse_usage(FIRST_DOCUMENTS)
-    if options.audit and (options.public or options.not_private):
+    if options.audit and not noise:
         options.refuse_usage("--audit is of private training; leave --public or --not-private")
     bound = options.noisy_loss
-    if bound is not None and (options.public or options.not_private or not 0 < bound < math.inf):
+    if bound is not None and not (noise and 0 < bound < math.inf):
         options.refuse_usage(
             f"--noisy-loss is {bound}; it must be a number above 0, and needs private training"
         )
@@ -212,6 +217,7 @@ def run(options: argparse.Namespace) -> int:
     progress = TaskProgress("document", quiet=options.quiet)
     schema = kie_data.schema_of(options)
     hidden = plan is not None and options.private_numbers == "hidden"
+    sealed = synthetic_data.opened(options)
     with (
         progress,
         dataset.opened(
@@ -220,11 +226,13 @@ def run(options: argparse.Namespace) -> int:
             schema=schema if plan is None else None,
             seen=progress.show,
             report=kie_data.reporter(source, hidden=hidden),
-        ) as documents,
+        )
+        if sealed is None
+        else nullcontext(list(dataset.known(sealed, schema))) as documents,
     ):
         progress.close()
         with kie_scores.sides(options, documents, images=images) as sides:
-            _train(options, source, sides.train, ledger=ledger, plan=plan)
+            _train(options, source, sides.train, ledger=ledger, plan=plan, sealed=sealed)
             kie_scores.show(options, sides)
     return 0
 
@@ -236,14 +244,15 @@ def _train(
     *,
     ledger: Ledger | None,
     plan: PrivacyPlan | None,
+    sealed: SyntheticDocuments | None,
 ) -> None:
-    from hushdoc_training.privacy import claims
     from hushdoc_training.recipes import starts
     from hushdoc_training.recipes.kie import start as kie_start
     from hushdoc_training.recipes.kie import training as kie
-    from hushdoc_training.runs import continued, loop
+    from hushdoc_training.runs import loop
 
-    public_texts = source.is_invented or options.public
+    made_up = source.is_invented or sealed is not None
+    public_texts = made_up or options.public
     start = kie_start.start_from(
         options.start,
         kie_data.labels_of(options, source, documents, private=plan is not None),
@@ -296,18 +305,16 @@ def _train(
             notes=configuration.notes_of(options, plan, private),
         )
     else:
-        history = (*starts.history(start), *weights)
-        training = kie.described(start)
-        claim = continued.without_privacy(
-            claims.public(
-                (*history, kie_data.public_data(name, source.is_invented, options)),
-                training=training,
-            )
-            if options.public
-            else claims.not_private(name, history, training=training),
-            start.claim,
+        claim = synthetic_data.claim_without_noise(
+            options,
+            sealed,
+            (*starts.history(start), *weights),
+            name=name,
+            invented=source.is_invented,
+            training=kie.described(start),
+            before=start.claim,
         )
-        plain = kie_settings.plain(options, invented=source.is_invented, documents=len(documents))
+        plain = kie_settings.plain(options, invented=made_up, documents=len(documents))
         outcome = kie.train_plain(
             start,
             documents,

@@ -327,14 +327,21 @@ def require_installed() -> None:
             raise MissingExtraError(package, "training")
 
 
+def takes_noise(options: argparse.Namespace) -> bool:
+    """Returns whether training has a budget: no option says that the documents are without."""
+    return not (options.public or options.not_private or options.synthetic)
+
+
 def ledger_of(options: argparse.Namespace) -> Ledger | None:
     """Returns the ledger that the options name; one without privacy is a usage error."""
     if options.ledger is None:
         if options.documents_changed:
             options.refuse_usage("--documents-changed needs --ledger")
         return None
-    if options.public or options.not_private:
-        options.refuse_usage("--ledger counts private training; leave --public or --not-private")
+    if not takes_noise(options):
+        options.refuse_usage(
+            "--ledger counts private training; leave --public, --not-private or --synthetic"
+        )
     from hushdoc_training.ledger.ledger import Ledger
 
     return Ledger.open(options.ledger)

@@ -21,6 +21,7 @@ from typing import Any
 
 from hushdoc import labelled_files
 from hushdoc.arguments import printable, short_repr
+from hushdoc.artifact.manifest import MANIFEST_FILE
 from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument, LabelSet, require_known
 from hushdoc_training import invented
@@ -155,6 +156,12 @@ def corpus_of(path: Path) -> Corpus:
         raise AnnotationError(
             f"'{printable(path)}' does not exist. Name a file or folder of documents, or "
             "invented:form."
+        )
+    if (path / MANIFEST_FILE).is_file():
+        raise AnnotationError(
+            f"'{printable(path)}' is a sealed artifact, whose documents are read only once it is "
+            "verified. Train on a set of synthetic documents with `--synthetic POLICY`, which says "
+            "what its certificate has to guarantee."
         )
     found = [corpus for corpus in CORPORA if corpus.recognises(path)]
     if len(found) == 1:

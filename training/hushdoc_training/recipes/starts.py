@@ -12,6 +12,7 @@ from torch import nn
 from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc.system import atomic_files
+from hushdoc_training import inherited_claims
 from hushdoc_training.runs import continued, start_weights
 
 TOKENIZER = "tokenizer.json"
@@ -36,17 +37,29 @@ def history(start: Begun) -> tuple[PublicData, ...]:
     return start.claim.public_data if start.claim is not None else ()
 
 
+def added_to(start: Begun) -> Claim | None:
+    """Returns the start's claim that private training adds itself to; a PrivacyError refuses one.
+
+    It is that of a start that was trained on synthetic documents; none of one of public documents.
+    """
+    if inherited_claims.is_inherited(start.claim):
+        return start.claim
+    require_public(start)
+    return None
+
+
 def require_public(start: Begun) -> None:
     """Raises if the start's claim would be lost, whatever it says of its documents."""
     if start.claim is not None and start.claim.protected_data:
         raise PrivacyError(
             f"The start '{start.name}' was itself trained on protected documents, and what several "
-            "trainings spend or leak is not yet added up. Start from public weights."
+            "trainings spend or leak is not yet added up. Start from public weights, or from a run "
+            "on synthetic documents."
         )
 
 
 def require_carried(start: Begun, claim: Claim) -> None:
-    """Raises unless a claim without privacy says all that the start's claim says."""
+    """Raises unless the claim of training without noise says all that the start's claim says."""
     if not continued.carries(claim, start.claim):
         require_public(start)
 

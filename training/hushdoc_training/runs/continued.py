@@ -1,7 +1,7 @@
 """Claims of models that went on from a released one: whoever receives both holds both.
 
 So nothing that the first gave away is taken back, and a guarantee holds for both together, for a
-document that was in both.
+document that was in both. What was trained on synthetic documents is such a model.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from hushdoc.accounting.mechanism import Mechanism, Sequence
 from hushdoc.certificate.audit_reports import Audit
 from hushdoc.certificate.claim import Claim, Guarantee
 from hushdoc.errors import CheckpointError, PrivacyError
+from hushdoc_training import inherited_claims
+from hushdoc_training.inherited_claims import STARTED_FROM
 from hushdoc_training.privacy.claims import TRANSCRIPT
 
 Item = TypeVar("Item")
@@ -29,7 +31,7 @@ _TUNINGS = ("accounted", "public-data", "none", "unaccounted")
 
 
 def added(claim: Claim, before: Claim) -> Claim:
-    """Returns the claim of DP-SGD that went on from a table of DP-SGD: both are added up.
+    """Returns the claim of a DP training that went on from a DP model: both are added up.
 
     `claim` is of the further training alone, or of all runs in its ledger. Where a ledger of the
     same documents holds the earlier run as well, it is counted there and not again; a ledger that
@@ -39,9 +41,10 @@ def added(claim: Claim, before: Claim) -> Claim:
     units = earlier.unit_definition == new.unit_definition and earlier.adjacency == new.adjacency
     if earlier.kind != "dp" or earlier.unit != new.unit or not units:
         raise CheckpointError(
-            f"The released table has a guarantee of kind {earlier.kind}, unit {earlier.unit}; "
-            f"expected dp for each {new.unit}, or the next one could not have that either. Update "
-            "it by the mode that it was made by, or train anew."
+            f"The released model has a guarantee of kind {earlier.kind}, unit {earlier.unit} "
+            f"({earlier.unit_definition}); expected dp for each {new.unit} "
+            f"({new.unit_definition}), or the next one could not have that either. Update it by "
+            "the mode and the settings that it was made by, or train anew."
         )
     commitment = claim.protected_data[0].commitment
     same = commitment is not None and commitment == before.protected_data[0].commitment
@@ -57,13 +60,20 @@ def added(claim: Claim, before: Claim) -> Claim:
 
 
 def without_privacy(claim: Claim, before: Claim | None) -> Claim:
-    """Returns the claim of training without privacy that went on from a released model.
+    """Returns the claim of training without noise that went on from a released model.
 
-    `claim` is of the further training alone. A PrivacyError refuses an earlier model with a
-    guarantee, which a model without any would silently lose.
+    `claim` is of the further training alone: on public, synthetic, or private documents. A
+    PrivacyError refuses an earlier model with a guarantee, which a model without any would silently
+    lose; one that was trained on synthetic documents keeps it on these and on public ones.
     """
     if before is None or not before.protected_data:
         return claim
+    if inherited_claims.is_inherited(before):
+        if not claim.protected_data:
+            both = listed_together(claim, before)
+            return replace(both, guarantees=before.guarantees, transcripts=before.transcripts)
+        if inherited_claims.is_inherited(claim):
+            return _of_both_sets(claim, before)
     if not _has_no_privacy(before):
         raise PrivacyError(
             f"The start has a guarantee of kind {before.guarantees[0].kind} for its protected "
@@ -77,13 +87,28 @@ def without_privacy(claim: Claim, before: Claim | None) -> Claim:
     )
 
 
+def _of_both_sets(claim: Claim, before: Claim) -> Claim:
+    """Returns the claim of training on a set after others; a set that is among them adds nothing.
+
+    A release counts once, however often it is read.
+    """
+    known = inherited_claims.steps_of(before.training)
+    if all(step in known for step in inherited_claims.steps_of(claim.training)):
+        both = listed_together(claim, before)
+        return replace(both, guarantees=before.guarantees, transcripts=before.transcripts)
+    return added(claim, before)
+
+
 def carries(claim: Claim, before: Claim | None) -> bool:
-    """Returns whether a claim without privacy lists what the model was trained on before, too."""
+    """Returns whether the claim of training without noise says all that its start's claim says."""
     if before is None or not before.protected_data:
         return True
+    kept = _has_no_privacy(before) and _has_no_privacy(claim)
+    if inherited_claims.is_inherited(before) and inherited_claims.is_inherited(claim):
+        (earlier,), (new,) = one_guarantee(before), one_guarantee(claim)
+        kept = earlier == new or _counts(_transcript(claim, new), _transcript(before, earlier))
     return (
-        _has_no_privacy(before)
-        and _has_no_privacy(claim)
+        kept
         and {*before.protected_data} <= {*claim.protected_data}
         and {*before.public_data} <= {*claim.public_data}
         and {*before.data_accesses} <= {*claim.data_accesses}
@@ -103,7 +128,8 @@ def listed_together(claim: Claim, before: Claim) -> Claim:
         public_data=both_of(before.public_data, claim.public_data),
         data_accesses=both_of(before.data_accesses, claim.data_accesses),
         audits=_audits(claim, before),
-        training={**claim.training, "startedFrom": dict(before.training)},
+        releases=both_of(before.releases, claim.releases),
+        training={**claim.training, STARTED_FROM: dict(before.training)},
         caveats=both_of(before.caveats, claim.caveats),
     )
 
@@ -112,7 +138,7 @@ def one_guarantee(claim: Claim) -> tuple[Guarantee]:
     """Returns the guarantee of a claim that has one alone."""
     if len(claim.guarantees) != 1:
         raise CheckpointError(
-            f"The claim of a table has {len(claim.guarantees)} guarantees; expected one. Train it "
+            f"The model's claim has {len(claim.guarantees)} guarantees; expected one. Train it "
             "again with this version."
         )
     return (claim.guarantees[0],)
@@ -128,7 +154,7 @@ def _composed(new: Guarantee, earlier: Guarantee, claim: Claim, before: Claim) -
         epsilon=pld.epsilon(mechanism, new.delta),
         profile=tuple((pld.epsilon(mechanism, delta), delta) for _, delta in new.profile),
         gdp_mu=gdp.mu(mechanism),
-        composition=f"two trainings, the second went on from the released table of the first, and "
+        composition=f"two trainings, the second went on from the released model of the first, and "
         f"both are added up for a document that was in both; the first: {earlier.composition}; the "
         f"second: {new.composition}",
         hyperparameter_tuning=max(
@@ -139,12 +165,17 @@ def _composed(new: Guarantee, earlier: Guarantee, claim: Claim, before: Claim) -
 
 def _holds(ledger: Mechanism, earlier: Mechanism) -> bool:
     """Returns whether a ledger counts earlier events and more; a copy set back would not."""
-    left = list(_events(ledger))
+    return _counts(ledger, earlier) and len(_events(ledger)) > len(_events(earlier))
+
+
+def _counts(all_events: Mechanism, earlier: Mechanism) -> bool:
+    """Returns whether earlier events are among others, each as often."""
+    left = list(_events(all_events))
     for event in _events(earlier):
         if event not in left:
             return False
         left.remove(event)
-    return bool(left)
+    return True
 
 
 def _transcript(claim: Claim, guarantee: Guarantee) -> Mechanism:

@@ -41,10 +41,10 @@ from hushdoc_training.recipes.kie.records import in_order
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 from hushdoc_training.recipes.kie.training import best_device, decay
 from hushdoc_training.recipes.starts import (
+    added_to,
     history,
     keep_tokenizer,
     require_carried,
-    require_public,
 )
 from hushdoc_training.runs import claim_words
 from hushdoc_training.runs.account import Terms
@@ -155,7 +155,7 @@ def train_private(
     grouped = by_document and arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
     require_known(settings, local)
     require_readable(documents)
-    require_public(start)
+    started_from = added_to(start)
     defined = unit_definition(plan.privacy_unit)
     moved = claim_words.change_bound(plan.privacy_unit, plan.clipping_norm)
     declared = Declared(
@@ -166,6 +166,7 @@ def train_private(
         unit_definition=duplicates.defined(defined) if grouped else defined,
         contribution_bound=None if local is None else moved,
         caveats=((duplicates.CAVEAT,) if grouped else ()) + caveats,
+        started_from=started_from,
     )
     terms = Terms(
         declared=declared,

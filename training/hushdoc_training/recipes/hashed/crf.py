@@ -17,7 +17,8 @@ from hushdoc.certificate.audit_reports import Audit
 from hushdoc.certificate.claim import DataAccess, PublicData
 from hushdoc.errors import InputError
 from hushdoc.hashing import Clusters, Features, FeatureScheme
-from hushdoc_training import table_checkpoint
+from hushdoc.synthetic_documents import SyntheticDocuments
+from hushdoc_training import inherited_claims, table_checkpoint
 from hushdoc_training.crf import (
     claims,
     filling,
@@ -82,6 +83,7 @@ def train(
     with_costs: bool = False,
     accesses: tuple[DataAccess, ...] = (),  # how else the documents are read
     caveats: tuple[str, ...] = (),
+    sealed: SyntheticDocuments | None = None,  # the set that the corpus was made of, if it is one
     progress: Callable[[str], None] | None = None,  # called with a word or two on what comes next
 ) -> Trained:
     """Fits, fills and attacks a table and writes its checkpoint as `out/checkpoint`.
@@ -106,6 +108,10 @@ def train(
         labels_from_documents=corpus.names_from_documents,
     )
     claim = claims.claim(made)
+    if sealed is not None:
+        claim = inherited_claims.claim_of(
+            sealed, claim.public_data, training=claim.training, releases=claim.releases
+        )
     table = TableCheckpoint(
         weights=trained.weights,
         transitions=trained.fitted.transitions,

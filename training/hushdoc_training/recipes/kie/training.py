@@ -40,10 +40,10 @@ from hushdoc_training.recipes.kie.records import (
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 from hushdoc_training.recipes.kie.start import Start
 from hushdoc_training.recipes.starts import (
+    added_to,
     history,
     keep_tokenizer,
     require_carried,
-    require_public,
 )
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.loop import Outcome
@@ -152,7 +152,7 @@ def train_private(
         view.note(what)
     grouped = arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
     require_readable(documents, start)
-    require_public(start)
+    started_from = added_to(start)
     claimed_settings = {**described(start), **settings.claimed()}
     declared = Declared(
         name=name,
@@ -164,6 +164,7 @@ def train_private(
         if grouped
         else None,
         caveats=((duplicates.CAVEAT,) if grouped else ()) + caveats,
+        started_from=started_from,
     )
     terms = Terms(
         declared=declared,

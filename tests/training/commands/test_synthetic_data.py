@@ -1,0 +1,238 @@
+"""Training on a sealed set of synthetic documents: what is inherited, added up, and refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import hushdoc_builders as build
+import pytest
+from hushdoc_command_runs import write_policy
+from hushdoc_javascript import require_accepted
+
+from hushdoc import SyntheticDocuments, labelled_files, verify
+from hushdoc.__main__ import main
+from hushdoc.accounting import pld
+from hushdoc.accounting.mechanism import Sequence
+from hushdoc.artifact.artifact import read_unverified
+from hushdoc.certificate.claim import Claim
+from hushdoc.certificate.recompute import reproduce
+from hushdoc.errors import AnnotationError
+from hushdoc.synthetic_documents import ADVERSARY
+from hushdoc_export import kie as kie_export
+from hushdoc_export import synthetic, table
+from hushdoc_export.release import Release
+from hushdoc_training import inherited_claims, invented, labelled_texts, table_checkpoint
+from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.data import dataset
+from hushdoc_training.labelled_texts import contract_of
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.recipes.synthesis.evolution import evolve
+from hushdoc_training.recipes.synthesis.settings import EvolutionSettings
+from hushdoc_training.runs import continued
+
+KEY = build.known_key(1)
+RELEASE = Release(key=KEY, name="receipts", issuer="tests")
+EPSILON = 2.0
+LIMITS: dict[str, Any] = {"max_epsilon": 8, "max_delta": 1e-5, "privacy_units": ["document"]}
+RECEIPTS = invented.InventedConfig(document_types=("receipt",))
+QUICK = ("--epochs", "1", "--max-tokens", "64", "--quiet")
+
+
+def made(folder: Path, seed: int) -> Path:
+    """Returns a sealed set that three documents voted for."""
+    plan = PrivacyPlan.calibrated(
+        epsilon=EPSILON, sampling_rate=1.0, steps=1, clipping_norm=1.0, expected_records=50
+    )
+    settings = EvolutionSettings(
+        pool=4, nearest=1, documents=3, document_types=("receipt",), seed=seed
+    )
+    documents = list(invented.documents(seed=seed, count=3, config=RECEIPTS))
+    evolve(documents, plan, settings, out=folder / "run", name="receipts", quiet=True)
+    return synthetic.export(folder / "run", folder / "set", RELEASE)
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("sealed"), 1)
+
+
+@pytest.fixture(scope="module")
+def policy(sealed: Path) -> Path:
+    path = write_policy(sealed.parent, build.trust(KEY))
+    path.write_text(path.read_text() + f'adversary = "{ADVERSARY}"\n')
+    return path
+
+
+def opened(folder: Path) -> SyntheticDocuments:
+    return SyntheticDocuments.open(folder, policy=build.policy(KEY, adversary=ADVERSARY))
+
+
+def kie(out: Path, data: Path, *options: str | Path) -> int:
+    try:
+        told = map(str, ("--data", data, "--out", out, *QUICK, *options))
+        return main(["train", "kie", *told])
+    except SystemExit as ended:
+        return int(str(ended.code))
+
+
+@pytest.fixture(scope="module")
+def trained(sealed: Path, policy: Path) -> Path:
+    """A run on the set."""
+    out = sealed.parent / "trained"
+    assert kie(out, sealed, "--synthetic", policy, "--start", "small") == 0
+    return out
+
+
+def test_a_model_inherits_all_that_its_set_guarantees(trained: Path, sealed: Path) -> None:
+    of_set, claim = opened(sealed).certificate.claim, Checkpoint.load(trained).claim
+    (before,), (guarantee,) = of_set.guarantees, claim.guarantees
+    assert (before.adversary, guarantee.adversary) == (ADVERSARY, "model-recipient")
+    assert (guarantee.epsilon, guarantee.delta, guarantee.unit, guarantee.kind) == (
+        before.epsilon,
+        before.delta,
+        "document",
+        "dp",
+    )
+    assert "post-processing" in guarantee.composition
+    assert claim.transcripts == of_set.transcripts
+    assert claim.protected_data == of_set.protected_data
+    assert {*claim.data_accesses} == {*of_set.data_accesses}
+    assert {*claim.caveats} >= {*of_set.caveats}
+    assert claim.public_data == of_set.public_data == ()  # a set is never among them
+    assert claim.releases == ("synthetic-records", "final-weights")
+
+
+@pytest.mark.slow
+def test_its_certificate_names_the_set_and_both_verifiers_accept_it(
+    trained: Path, sealed: Path, tmp_path: Path
+) -> None:
+    model = kie_export.export(trained, tmp_path / "model", RELEASE)
+    assert verify(model, build.policy(KEY, max_epsilon=EPSILON * 1.01)).passed
+    assert not verify(model, build.policy(KEY, max_epsilon=EPSILON / 2)).passed
+    certificate = read_unverified(model).certificate
+    step, *others = certificate.derivation
+    assert step["step"] == "train-on-synthetic-documents"
+    assert step["certificate"] == read_unverified(sealed).certificate.certificate_id
+    digests = {subject.name: subject.sha256 for subject in read_unverified(sealed).subjects}
+    assert step["manifest"] == f"sha256:{digests['hushdoc.json']}"
+    assert [other["step"] for other in others] == ["export-onnx"]
+    require_accepted(model, tmp_path, KEY, **LIMITS)
+
+
+def test_private_documents_are_added_up_with_the_set(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "private.jsonl"
+    labelled_files.write(data, invented.documents(seed=5, count=3, config=RECEIPTS))
+    private = ("--start", trained, "--steps", "1", "--trained", "output", "--epsilon", "3")
+    assert kie(tmp_path / "both", data, *private, "--declared-documents", "50") == 0
+    claim = Checkpoint.load(tmp_path / "both").claim
+    (guarantee,) = claim.guarantees
+    transcript = claim.transcripts[str(guarantee.transcript)]
+    assert isinstance(transcript, Sequence)
+    assert len(transcript.events) == 2
+    assert guarantee.delta is not None
+    assert guarantee.epsilon == pytest.approx(pld.epsilon(transcript, guarantee.delta))
+    assert 3.0 < (guarantee.epsilon or 0.0) < 5.0
+    assert all(found.code is None for found in reproduce(claim))
+    assert {data.name for data in claim.protected_data} == {"receipts", "private documents"}
+    assert inherited_claims.steps_of(claim.training)
+    assert claim.releases == ("synthetic-records", "final-weights")
+    # What both spent can't be lost by training without noise.
+    assert kie(tmp_path / "lost", data, "--not-private", "--start", tmp_path / "both") != 0
+    assert "guarantee of kind dp" in capsys.readouterr().err
+    windows = (*private, "--privacy-unit", "sequence", "--declared-documents", "50")
+    assert kie(tmp_path / "lost", data, *windows) != 0
+    assert not (tmp_path / "lost").exists()
+
+
+def test_one_set_counts_once_and_another_is_added(trained: Path, sealed: Path) -> None:
+    before, documents = Checkpoint.load(trained).claim, opened(sealed)
+    again = continued.without_privacy(inherited_claims.claim_of(documents, training={}), before)
+    assert again.guarantees == before.guarantees
+    assert inherited_claims.steps_of(again.training) == inherited_claims.steps_of(before.training)
+    assert continued.carries(again, before)
+    other = inherited_claims.claim_of(documents, training={})
+    step = {**other.training[inherited_claims.SETS][0], "manifest": "sha256:" + "0" * 64}
+    other = Claim.from_dict(
+        {**other.to_dict(), "training": {inherited_claims.SETS: [step]}}, "claim"
+    )
+    both = continued.without_privacy(other, before)
+    assert (both.guarantees[0].epsilon or 0) > 1.3 * EPSILON
+    assert len(inherited_claims.steps_of(both.training)) == 2
+    assert continued.carries(both, before)
+    assert not continued.carries(other, both)  # which leaves the first out
+
+
+def test_public_documents_leave_what_a_start_inherited(trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "public"
+    more = ("--public", "--start", trained, "--documents", "2", "--labels", "fields")
+    assert kie(out, Path("invented:receipt"), *more, "--new-labels") == 0
+    claim, before = Checkpoint.load(out).claim, Checkpoint.load(trained).claim
+    assert claim.guarantees == before.guarantees
+    assert [data.name for data in claim.public_data] == ["invented:receipt"]
+
+
+def test_what_is_not_verified_is_not_learned_from(
+    sealed: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copied = Path(shutil.copytree(sealed, tmp_path / "copied"))
+    lines = (copied / "documents-00000.jsonl").read_bytes().splitlines(keepends=True)
+    (copied / "documents-00000.jsonl").write_bytes(b"".join(reversed(lines)))
+    models = tmp_path / "models.toml"
+    models.write_text(policy.read_text().replace(ADVERSARY, "model-recipient"))
+    shutil.copy(policy.parent / "trust.json", tmp_path / "trust.json")
+    out, start = tmp_path / "run", ("--start", "minilm")  # which is not reached
+    for told, said in (
+        ((copied, "--synthetic", policy), "DIGEST_MISMATCH"),
+        ((sealed, "--synthetic", models), "NO_GUARANTEE_FOR_ADVERSARY"),
+        ((sealed, "--public"), "--synthetic POLICY"),
+        ((sealed, "--epsilon", "8"), "--synthetic POLICY"),
+        ((sealed, "--public", "--synthetic", policy), "not allowed with"),
+        ((sealed, "--synthetic", policy, "--ledger", tmp_path), "--ledger counts private"),
+        ((sealed, "--synthetic", policy, "--name", "mine"), "--name and --documents"),
+        ((sealed / "documents-00000.jsonl", "--public"), "specification"),
+    ):
+        data, *further = told
+        assert kie(out, Path(data), *start, *further) != 0
+        assert said in capsys.readouterr().err
+        assert not out.exists()
+    with pytest.raises(AnnotationError, match="sealed artifact"):
+        dataset.corpus_of(sealed)
+
+
+def test_clauses_and_questions_take_a_set_too(
+    sealed: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = ["--data", str(sealed), "--synthetic", str(policy), "--out"]
+    clauses = ["train", "clauses", "--level", "token", "--rows", "512", "--iterations", "2"]
+    clauses += ["--min-document-frequency", "1"]
+    assert main([*clauses, *told, str(tmp_path / "clauses")]) == 0
+    trained = table_checkpoint.load(tmp_path / "clauses")
+    assert trained.claim.guarantees[0].adversary == "model-recipient"
+    assert trained.claim.releases == ("synthetic-records", "hash-table")
+    released = table.seal_table(tmp_path / "table", trained, RELEASE)
+    assert verify(released, build.policy(KEY)).passed
+    require_accepted(released, tmp_path, KEY, **LIMITS)
+    first = read_unverified(released).certificate.derivation[0]
+    assert first["step"] == "train-on-synthetic-documents"
+    with pytest.raises(SystemExit):
+        main([*clauses, "--mode", "dp-sgd", *told, str(tmp_path / "no")])
+    assert "--mode dp-sgd" in capsys.readouterr().err
+    questions = ["train", "docvqa", "--start", "small", "--max-tokens", "64", "--quiet"]
+    assert main([*questions, *told, str(tmp_path / "docvqa")]) == 0
+    written = json.loads((tmp_path / "docvqa" / "checkpoint" / "claim.json").read_text())
+    assert written["guarantees"][0]["adversary"] == "model-recipient"
+
+
+def test_the_words_of_a_document_are_a_text_with_its_spans() -> None:
+    (labelled,) = invented.documents(seed=3, count=1, config=RECEIPTS)
+    contract = contract_of(labelled)
+    (page,) = labelled.document.pages
+    for span, (label, start, stop) in zip(labelled.spans, contract.spans, strict=True):
+        words = [word.text for word in page.words[span.start : span.stop]]
+        assert (label, contract.text[start:stop]) == (span.label, " ".join(words))
+    assert isinstance(contract, labelled_texts.Contract)
