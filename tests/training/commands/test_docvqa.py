@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -8,15 +9,32 @@ import torch
 from hushdoc.__main__ import main
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.models import vt5
+from hushdoc_training.recipes.docvqa.settings import DEFAULTS
+from hushdoc_training.recipes.docvqa.start import start_from
+from hushdoc_training.runs.run_folder import CONFIGURATION
 
 DATA = ("--data", "invented:receipt,questions=keyed,providers=0:4", "--documents", "6", "--quiet")
 SHORT = ("--steps", "2", "--expected-records", "2", "--sampling-rate", "0.5")
+
+
+def require_defaults(run: Path, architecture: str) -> None:
+    """Requires that what nobody gave was set by the architecture's defaults."""
+    kept, expected = tomllib.loads((run / CONFIGURATION).read_text()), DEFAULTS[architecture]
+    for name in ("batch_size", "learning_rate", "trained"):
+        assert kept[name.replace("_", "-")] == getattr(expected, name)
+
+
+def test_a_pointer_reads_windows_of_its_default_length_where_nobody_says_another() -> None:
+    asking = start_from("small", vocabulary=lambda: ["total"]).asking
+    assert asking.max_tokens == DEFAULTS["pointer"].max_tokens == 384
+    assert DEFAULTS["vt5"].max_tokens == 256
 
 
 def test_a_public_start_is_trained_on_privately_by_providers(tmp_path: Path) -> None:
     public, private = tmp_path / "public", tmp_path / "private"
     begin = ["train", "docvqa", *DATA, "--start", "small", "--max-tokens", "128"]
     assert main([*begin, "--public", "--out", str(public)]) == 0
+    require_defaults(public, "pointer")
     goes_on = ["train", "docvqa", *DATA, *SHORT, "--start", str(public), "--out", str(private)]
     assert main(goes_on) == 0
     stored = DocVQACheckpoint.load(private)
@@ -39,6 +57,7 @@ def test_a_vt5_is_trained_by_the_same_command(
     public, private = tmp_path / "public", tmp_path / "private"
     begin = ["train", "docvqa", *DATA, "--architecture", "vt5", "--max-tokens", "96"]
     assert main([*begin, "--start", "tiny", "--public", "--out", str(public)]) == 0
+    require_defaults(public, "vt5")
     goes_on = ["train", "docvqa", *DATA, "--start", str(public)]
     by_rank = ("--trained", "lora:2", "--privacy-unit", "document", "--out", str(private))
     assert main([*goes_on, *SHORT, *by_rank]) == 0

@@ -19,6 +19,7 @@ from hushdoc_training.commands.training_options import (
     add_number,
     add_out,
     add_overlap,
+    add_recipe_number,
     calibrated,
     ledger_of,
     print_end,
@@ -28,7 +29,7 @@ from hushdoc_training.commands.training_options import (
     small_delta,
     takes_noise,
 )
-from hushdoc_training.recipes.docvqa import presets
+from hushdoc_training.recipes.docvqa import presets, settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from hushdoc_training.data.dataset import Source
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
+    from hushdoc_training.recipes.docvqa.start import Start
 
 DESCRIPTION = """Trains a model that answers questions about documents.
 
@@ -92,15 +94,16 @@ def register(tasks: Subcommands) -> None:
         metavar="MODEL",
         help="model to start from: a run of this task; for a pointer minilm, small, a run of "
         "`train kie`, or a transformers folder or hub id; for a VT5 tiny, small, or T5's folder or "
-        "hub id (default: minilm, or small for a VT5)",
+        f"hub id (default: {settings.told('start')})",
     )
     add_overlap(model)
-    add_number(
+    add_recipe_number(
         model,
         "--max-tokens",
         "N",
-        256,
+        int,
         "length of a window, for a VT5 of question and window, in tokens",
+        default=settings.told("max_tokens"),
     )
     privacy = parser.add_argument_group("privacy")
     mode = privacy.add_mutually_exclusive_group()
@@ -141,24 +144,26 @@ def register(tasks: Subcommands) -> None:
     add_number(training, "--passes", "N", 1, "of fl-provider-dp: over the rows of each record")
     training.add_argument(
         "--trained",
-        default="biases",
         metavar="WHAT",
-        help="with privacy: which parameters are trained, as for `train kie` (default: biases)",
+        help="with privacy: which parameters are trained, as for `train kie` (default: "
+        f"{settings.told('trained')})",
     )
-    add_number(
+    add_recipe_number(
         training,
         "--learning-rate",
         "RATE",
-        3e-4,
+        float,
         "step size, the largest of a training; of fl-provider-dp that of AdamW on each record",
+        default=settings.told("learning_rate"),
     )
     add_number(training, "--epochs", "N", 1.0, "passes over the rows, without privacy")
-    add_number(
+    add_recipe_number(
         training,
         "--batch-size",
         "N",
-        16,
+        int,
         "windows (of a VT5 rows) in a batch, without privacy and of fl-provider-dp",
+        default=settings.told("batch_size"),
     )
     training.add_argument("--quiet", action="store_true", help="print no progress")
     parser.mark_expert(
@@ -221,6 +226,14 @@ def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
     return made
 
 
+def _complete(options: argparse.Namespace, start: Start) -> None:
+    """Sets what nobody gave: the start's own length of windows, and the defaults of its kind."""
+    options.max_tokens = start.asking.max_tokens
+    for name in ("trained", "learning_rate", "batch_size"):
+        if getattr(options, name) is None:
+            setattr(options, name, getattr(settings.DEFAULTS[start.asking.kind], name))
+
+
 def _train(
     options: argparse.Namespace,
     source: Source,
@@ -239,7 +252,7 @@ def _train(
 
     public_texts = source.is_invented or options.public or sealed is not None
     start = start_from(
-        options.start or ("small" if options.architecture == "vt5" else "minilm"),
+        options.start or settings.DEFAULTS[options.architecture or "pointer"].start,
         architecture=options.architecture,
         max_tokens=options.max_tokens,
         vocabulary=lambda: (
@@ -257,6 +270,7 @@ def _train(
         resumed=options.out if options.resume else None,
         seed=options.seed,
     )
+    _complete(options, start)
     name = options.name or kie_data.name_of(source, ledger, public=options.public)
     weights = kie_data.published_weights(start.name, start.claim, options)
     if plan is not None:

@@ -21,10 +21,11 @@ from hushdoc_training.models import fitting, layout, pointer, vt5, vt5_start
 from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.models.vt5 import VT5
 from hushdoc_training.recipes import starts
+from hushdoc_training.recipes.docvqa.settings import DEFAULTS
 from hushdoc_training.recipes.kie import start as kie
 
-MAX_TOKENS, MAX_QUESTION = 256, 64
-"""Tokens of a row and of the longest question, where nobody says otherwise."""
+MAX_QUESTION = 64
+"""Tokens of the longest question, where nobody says otherwise."""
 
 PUBLIC_DOCUMENTS = 6
 """Invented documents by whose questions a new pointer's reader is standardised."""
@@ -63,7 +64,7 @@ def start_from(
     source: str,  # minilm, tiny, small, a checkpoint or run of any task, or a folder or hub id
     *,
     architecture: str | None = None,  # one of ROOMS; None: that of a checkpoint, else "pointer"
-    max_tokens: int = MAX_TOKENS,
+    max_tokens: int | None = None,  # None: that of `settings.DEFAULTS`
     max_question: int = MAX_QUESTION,
     box_level: str = "word",
     vocabulary: Callable[[], Sequence[str]] | None = None,
@@ -94,6 +95,8 @@ def start_from(
             claim=stored.claim,
             name=f"checkpoint of a {stored.architecture}",
         )
+    if max_tokens is None:
+        max_tokens = DEFAULTS[architecture or "pointer"].max_tokens
     if architecture == "vt5":
         return _vt5(
             source,
