@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hushdoc import arguments
 from hushdoc.commands.parsing import usage_errors
 from hushdoc_training.commands import configuration, kie_data, synthetic_data
 from hushdoc_training.commands.data import SOURCE
@@ -145,8 +146,8 @@ def register(tasks: Subcommands) -> None:
     training.add_argument(
         "--trained",
         metavar="WHAT",
-        help="with privacy: which parameters are trained, as for `train kie` (default: "
-        f"{settings.told('trained')})",
+        help="which parameters are trained: with privacy as for `train kie` (default: "
+        f"{settings.told('trained')}), without it all (default) or output",
     )
     add_recipe_number(
         training,
@@ -228,10 +229,15 @@ def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
 
 def _complete(options: argparse.Namespace, start: Start) -> None:
     """Sets what nobody gave: the start's own length of windows, and the defaults of its kind."""
+    from hushdoc_training.recipes.docvqa import training as docvqa
+
     options.max_tokens = start.asking.max_tokens
+    defaults = settings.DEFAULTS[start.asking.kind]
+    if options.trained is None and (options.public or options.not_private):
+        options.trained = docvqa.PLAIN[0]
     for name in ("trained", "learning_rate", "batch_size"):
         if getattr(options, name) is None:
-            setattr(options, name, getattr(settings.DEFAULTS[start.asking.kind], name))
+            setattr(options, name, getattr(defaults, name))
 
 
 def _train(
@@ -313,6 +319,7 @@ def _train(
                 learning_rate=options.learning_rate,
                 seed=options.seed,
             )
+            arguments.choice(options.trained, docvqa.PLAIN, what="--trained without privacy")
         claim = synthetic_data.claim_without_noise(
             options,
             sealed,
@@ -331,6 +338,7 @@ def _train(
             resume=options.resume,
             quiet=options.quiet,
             notes=configuration.notes_of(options),
+            trained=options.trained,
         )
     if outcome.interrupted:
         raise loop.interrupted_after(outcome.charged)

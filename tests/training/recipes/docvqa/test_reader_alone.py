@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +15,13 @@ from private_simulator import CLIP, Silent, known_streams, make_plan
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.invented import stream
 from hushdoc_training.invented.settings import InventedConfig
+from hushdoc_training.models import pointer
+from hushdoc_training.privacy import claims
 from hushdoc_training.recipes.docvqa import frozen_encoder, private
 from hushdoc_training.recipes.docvqa.private import losses_of, private_training
 from hushdoc_training.recipes.docvqa.start import Start, start_from
-from hushdoc_training.recipes.kie.settings import PrivateSettings
+from hushdoc_training.recipes.docvqa.training import train_plain
+from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 
 CPU = torch.device("cpu")
 STEPS = 3
@@ -73,7 +77,25 @@ def test_it_moves_as_inside_the_pointer_and_reads_once(
     def whole(start: Start, *_: Any, device: torch.device) -> tuple[torch.nn.Module, Any]:
         return start.model, partial(losses_of, start, device=device)
 
-    monkeypatch.setattr(private, "_trained_part", whole)
+    monkeypatch.setattr(private, "trained_part", whole)
     inside, _ = moved(start, receipts)
     assert float(inside.norm()) > 0.1 * CLIP
     assert float((alone - inside).norm()) < 3e-2 * float(inside.norm())  # bfloat16
+
+
+def test_without_privacy_it_learns_and_leaves_the_encoder_as_it_is(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    learned = replace(start, model=copy.deepcopy(start.model))
+    claim = claims.public((), training={})
+    settings = PlainSettings(epochs=2, batch_size=1)
+    how: dict[str, Any] = {"claim": claim, "device": CPU, "quiet": True}
+    train_plain(learned, receipts, settings, out=tmp_path / "run", trained="output", **how)
+    before, after = start.model.state_dict(), pointer.load(tmp_path / "run" / "checkpoint")
+    assert before.keys() == after.state_dict().keys()
+    moved = {name for name, value in after.state_dict().items() if not value.equal(before[name])}
+    weights = {name for name, _ in after.named_parameters() if name.startswith(after.OUTPUT)}
+    assert weights - {"reader.layers.0.key.bias"} <= moved <= weights  # a key's changes nothing
+    with pytest.raises(ValueError, match="trained is 'biases'"):
+        train_plain(learned, receipts, settings, out=tmp_path / "no", trained="biases", **how)
+    assert not (tmp_path / "no").exists()

@@ -60,8 +60,8 @@ def private_training(
         PrivacyError: The guarantee would not hold.
     """
     records = records_of(documents, start.encoder, unit=plan.privacy_unit)
-    whole = _prepared(start, settings, device=device)
-    model, losses = _trained_part(start, settings, device=device)
+    whole = prepared(start, settings, device=device)
+    model, losses = trained_part(start, settings, device=device)
     return PrivateTraining(
         plan,
         model,
@@ -100,7 +100,7 @@ def provider_training(
     """
     unreached = {*start.unreached()}
     records = records_of(documents, start.encoder, unit=plan.privacy_unit)
-    model = _prepared(start, settings, device=device)
+    model = prepared(start, settings, device=device)
     for name, value in model.named_parameters():
         if name in unreached:
             value.requires_grad_(False)
@@ -116,7 +116,7 @@ def provider_training(
     )
 
 
-def _prepared(start: Start, settings: PrivateSettings, *, device: torch.device) -> Pointer | VT5:
+def prepared(start: Start, settings: PrivateSettings, *, device: torch.device) -> Pointer | VT5:
     """Freezes what is not to be trained, and returns the start's model where it is trained."""
     model = start.model.eval()  # the probe in freeze must not draw dropout masks
     start.room.freeze(model, trained=Trained.of(settings.trained))
@@ -125,7 +125,7 @@ def _prepared(start: Start, settings: PrivateSettings, *, device: torch.device) 
     return model
 
 
-def _trained_part(
+def trained_part(
     start: Start, settings: PrivateSettings, *, device: torch.device
 ) -> tuple[nn.Module, ExampleLosses[Example]]:
     """Returns the model that is trained, and its losses: of a prepared start.

@@ -7,10 +7,12 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from hushdoc import arguments
 from hushdoc.certificate.claim import Claim, PublicData
@@ -22,6 +24,7 @@ from hushdoc_training.federated.plan import PROVIDER
 from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import PrivateSteps
 from hushdoc_training.private_view import COUNTS, PrivateView
@@ -30,8 +33,10 @@ from hushdoc_training.recipes.docvqa import canaries
 from hushdoc_training.recipes.docvqa.canaries import Canaries
 from hushdoc_training.recipes.docvqa.private import (
     losses_of,
+    prepared,
     private_training,
     provider_training,
+    trained_part,
 )
 from hushdoc_training.recipes.docvqa.rows import Example, examples_of, unit_definition
 from hushdoc_training.recipes.docvqa.start import Start
@@ -53,6 +58,9 @@ from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
 from hushdoc_training.runs.run_folder import Run, keep_notes
 
+PLAIN = ("all", "output")
+"""What training without privacy changes: everything, or the reader of a pointer alone."""
+
 LOCAL_SETTINGS = ("trained", "dropout", "recipe")
 """Private settings that FL-PROVIDER-DP has as well; all others are of its local training."""
 
@@ -68,14 +76,18 @@ def train_plain(
     quiet: bool = False,
     device: torch.device | None = None,
     notes: Mapping[str, str] | None = None,  # texts to keep in `out`, by their names
+    trained: str = PLAIN[0],  # one of PLAIN
 ) -> Outcome:
     """Trains without privacy and writes `out/checkpoint`.
+
+    Where the output alone is trained, nothing drops out, and a pointer encodes each window once.
 
     Raises:
         PrivacyError: The start has seen protected documents, and the claim does not say so.
         AnnotationError: No question has an answer that can be learned.
     """
     device = device or best_device()
+    arguments.choice(trained, PLAIN, what="trained")
     require_readable(documents)
     require_carried(start, claim)
     examples = [
@@ -90,25 +102,37 @@ def train_plain(
         )
     claimed = hashlib.sha256(claim.to_json()).hexdigest()
     same = _identity(start, documents_digest(documents), claimed)
-    run = Run.open(out, {"mode": "plain", **asdict(settings), **same}, resume=resume)
+    part = {} if trained == PLAIN[0] else {"trained": trained}
+    run = Run.open(out, {"mode": "plain", **part, **asdict(settings), **same}, resume=resume)
     keep_tokenizer(out, start)
     keep_notes(out, notes or {})
     torch.manual_seed(settings.seed)
-    start.model.to(device).train()
+    model, losses = _plain_part(start, trained, device=device)
 
     def loss(chosen: list[Any], _epoch: int, _step: int) -> torch.Tensor:
-        return losses_of(start, chosen, device=device).mean()
+        return losses(chosen).mean()
 
     return epochs.train(
         run,
         examples,
         settings,
-        model=start.model,
+        model=model,
         loss=loss,
         save=lambda folder: save(folder, start, claim),
         title=f"{start.name}: training without privacy",
         quiet=quiet,
     )
+
+
+def _plain_part(
+    start: Start, trained: str, *, device: torch.device
+) -> tuple[nn.Module, ExampleLosses[Example]]:
+    """Returns what is trained without privacy, and its losses."""
+    if trained == PLAIN[0]:
+        return start.model.to(device).train(), partial(losses_of, start, device=device)
+    settings = PrivateSettings(trained=trained)
+    prepared(start, settings, device=device)
+    return trained_part(start, settings, device=device)
 
 
 def train_private(
