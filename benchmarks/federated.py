@@ -9,6 +9,7 @@ steps by are the functions that a run over a network calls, here one after the o
 with every client's share of the noise and without masks, which cancel. A fifth of the documents is
 held out by the fixed split of the commands and scored once, with the weights of the last round.
 
+    start          nothing is trained
     central        DP-Adam on all documents, as `hushdoc train kie` trains
     feam           FeAm-DP: the same with clients; up to 2 of them may collude, which costs noise
     fedavg_dp      FedAVG-DP: each client trains by DP-Adam on its own documents, and is averaged
@@ -22,14 +23,18 @@ All with privacy hold epsilon 8 at delta 1e-5, accounted for as they run: for ea
 that may collude. Settings are those of the recipe for the declared number of documents, the same
 for all private algorithms, and none was tuned for federated training. Where the encoder is frozen
 it reads each page once for all arms. With --work an interrupted benchmark goes on where it was.
---figure draws F1 by the number of clients, as figure 1 of PrIeD-KIE does. The last line is JSON, of
-means over the seeds:
+--figure draws F1 by the number of clients, as figure 1 of PrIeD-KIE does; that paper starts from an
+encoder with a new output layer, as `--start minilm` does. With --flower-python three parties of six
+processes run beside (benchmarks/federated_loopback.py). The last line is JSON, of means over the
+seeds, with null for what was not measured:
 
-    f1_central, f1_feam_k2, f1_fedavg_dp_k16, ...
+    f1_start, f1_central, f1_fedavg_k16, f1_fedavg_dp_k16, f1_feam_k2, ...
     epsilon_model_recipient, epsilon_server, epsilon_server_and_2_clients
                               of FeAm-DP with the most clients
     payload_gib_formula       what Privacy-aware DocVQA sends: weights to 2 clients and back, 10
                               times
+    seconds_per_round_loopback
+                              between real processes, where a Python with Flower is named
     spread                    standard deviations over the seeds
     missed                    goals that were missed, and by how much
 """
@@ -49,6 +54,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import federated_loopback
 import machine
 import numpy as np
 import own_data
@@ -60,6 +66,7 @@ from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training.data import providers
 from hushdoc_training.federated import partition, traffic
 from hushdoc_training.federated.adversaries import RECIPIENT, SERVER
+from hushdoc_training.federated.flower import courier
 from hushdoc_training.federated.plan import FEAM, FEDAVG, FEDAVG_DP, PROVIDER, FederatedPlan
 from hushdoc_training.federated.updates import FeAm, LocalTraining, ProviderUpdates
 from hushdoc_training.metering import Meter
@@ -77,7 +84,10 @@ from hushdoc_training.recipes.kie.start import Start
 
 CPU = torch.device("cpu")
 EPSILON, DELTA = 8.0, 1e-5
-CENTRAL = "central"
+START, CENTRAL = "start", "central"
+ALONE = (START, CENTRAL)
+"""Arms without clients."""
+
 ALGORITHMS = {
     "feam": FEAM,
     "fedavg_dp": FEDAVG_DP,
@@ -106,6 +116,7 @@ class Scale:
         rounds: Most rounds or steps of an arm.
         averaged: Rounds in which clients are averaged that train on their own.
         documents: Most documents that are trained on; None for all.
+        loopback: Rounds between real processes, where these are asked for.
     """
 
     seeds: int
@@ -113,10 +124,11 @@ class Scale:
     rounds: int
     averaged: int
     documents: int | None
+    loopback: int
 
 
-FULL = Scale(seeds=3, clients=(2, 4, 8, 16), rounds=1000, averaged=10, documents=None)
-QUICK = Scale(seeds=1, clients=(2,), rounds=2, averaged=1, documents=8)
+FULL = Scale(seeds=3, clients=(2, 4, 8, 16), rounds=1000, averaged=10, documents=None, loopback=11)
+QUICK = Scale(seeds=1, clients=(2,), rounds=2, averaged=1, documents=8, loopback=2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +136,7 @@ class Arm:
     """One training.
 
     Attributes:
-        name: CENTRAL, or of ALGORITHMS.
+        name: Of ALONE, or of ALGORITHMS.
         clients: How many there are.
         seed: Of the partition and of new output layers; noise has none.
     """
@@ -136,7 +148,7 @@ class Arm:
     @property
     def key(self) -> str:
         """Its key of the JSON line."""
-        return f"f1_{self.name}" + (f"_k{self.clients}" if self.name != CENTRAL else "")
+        return f"f1_{self.name}" + (f"_k{self.clients}" if self.name not in ALONE else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +169,7 @@ class Bench:
         train = self.pages.train[: self.scale.documents]
         if arm.name == CENTRAL:
             self.train_centrally(start, train)
-        else:
+        elif arm.name != START:
             self.train_federated(start, train, arm)
         return float(training.evaluate(start, self.pages.held_out[: self.scale.documents]).f1)
 
@@ -324,11 +336,12 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, required=True, help="folder of the corpus")
-    parser.add_argument("--start", type=Path, help="run folder of a public start")
+    parser.add_argument("--start", type=Path, help="run folder of a public start, or minilm")
     parser.add_argument("--work", type=Path, help="keep scores here, and go on from them")
     parser.add_argument("--seeds", type=int, help="of each arm (default: 3)")
     parser.add_argument("--clients", type=int, nargs="+", help="default: 2 4 8 16")
-    parser.add_argument("--arms", nargs="+", choices=(CENTRAL, *ALGORITHMS), help="default: all")
+    parser.add_argument("--arms", nargs="+", choices=(*ALONE, *ALGORITHMS), help="default: all")
+    parser.add_argument("--flower-python", type=Path, metavar="FILE", help="a Python with Flower")
     parser.add_argument("--figure", type=Path, help="draw F1 by the number of clients")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     options = parser.parse_args()
@@ -339,6 +352,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = (options.work or Path(scratch)) / options.data.name
         result, each = measured(options, scale, folder)
+        result["seconds_per_round_loopback"] = loopback(options, scale, folder)
     if options.figure:
         draw(each, options.figure, title=options.data.name)
     result |= {
@@ -369,6 +383,7 @@ def measured(
     most = Arm(name="feam", clients=max(scale.clients), seed=0)
     result: dict[str, Any] = {
         "corpus": options.data.name,
+        **{arm.key: None for arm in arms_of(bench, None)},
         **{key: round(statistics.fmean(found), 4) for key, found in each.items()},
         **epsilons(bench.plan(most, numbers=1)),
         "payload_gib_formula": round(traffic.model_bytes(**DOCVQA) / 2**30, 2),
@@ -388,8 +403,8 @@ def arms_of(bench: Bench, asked: Sequence[str] | None) -> list[Arm]:
     named = all(providers.folded(item.provider or "") for item in bench.pages.train)
     found = []
     for seed in range(bench.scale.seeds):
-        for name in asked or (CENTRAL, *ALGORITHMS):
-            if name == CENTRAL:
+        for name in asked or (*ALONE, *ALGORITHMS):
+            if name in ALONE:
                 found.append(Arm(name=name, clients=1, seed=seed))
             elif name != "provider":
                 found += [Arm(name=name, clients=k, seed=seed) for k in bench.scale.clients]
@@ -417,6 +432,25 @@ def kept(bench: Bench, arm: Arm, folder: Path) -> float:
             sys.exit(f"{noted} has the {name} '{content[name]}', not '{now}'. Take another --work.")
     print(f"{arm.key}, seed {arm.seed}: {content['f1']:.4f}, {content['seconds']} s", flush=True)
     return float(content["f1"])
+
+
+def loopback(options: argparse.Namespace, scale: Scale, folder: Path) -> float | None:
+    """Returns the seconds of a round between real processes, of an earlier call where noted."""
+    noted = folder / "loopback.json"
+    if noted.is_file():
+        content = json.loads(noted.read_text("utf-8"))
+    elif options.flower_python is None:
+        return None
+    else:
+        content = federated_loopback.measured(
+            courier.flower_python(options.flower_python),
+            rounds=scale.loopback,
+            start="minilm",
+            trained="output",
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        noted.write_text(json.dumps(content), "utf-8")
+    return float(content["seconds_per_round_loopback"])
 
 
 def shared(start: Start) -> Start:
@@ -454,9 +488,10 @@ def epsilons(plan: FederatedPlan) -> dict[str, float]:
 
 def missed(result: dict[str, Any], key: str) -> dict[str, float]:
     """Returns by how much FeAm-DP with the most clients misses its goal."""
-    if not {key, f"f1_{CENTRAL}"} <= result.keys():
+    reached, central = result.get(key), result.get(f"f1_{CENTRAL}")
+    if reached is None or central is None:
         return {}
-    below = result[f"f1_{CENTRAL}"] - WITHIN - result[key]
+    below = central - WITHIN - reached
     return {key: round(below, 4)} if below > 0 else {}
 
 

@@ -39,6 +39,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "federated.md"
 CLIENTS = ("north", "south")
 ADDRESS = "127.0.0.2"
 PATIENCE = 500.0
+QUICK_ROUNDS = 3
 
 
 def main() -> int:
@@ -56,11 +57,24 @@ def main() -> int:
     except HushdocError as error:
         print(f"Nothing was measured: {error}", file=sys.stderr)
         return 2
-    rounds = 3 if options.quick else options.rounds
+    found = {
+        **measured(
+            python,
+            rounds=QUICK_ROUNDS if options.quick else options.rounds,
+            start=options.start,
+            trained=options.trained,
+        ),
+        "quick": options.quick,
+        **machine.stamp(began, "torch", "cryptography"),
+    }
+    print(json.dumps(found))
+    return 0
+
+
+def measured(python: Path, *, rounds: int, start: str, trained: str) -> dict[str, Any]:
+    """Returns the figures of a run of so many rounds, at least two; `python` has Flower."""
     with tempfile.TemporaryDirectory(prefix="hushdoc-loopback-") as folder:
-        made = Machines(
-            Path(folder), python, start=options.start, planned=settings(rounds, options)
-        )
+        made = Machines(Path(folder), python, start=start, planned=settings(rounds, trained))
         made.agree()
         started = time.monotonic()
         made.begin_all()
@@ -71,24 +85,20 @@ def main() -> int:
         made.wait()
         log, status = made.rounds(), made.status()
     seconds = [line["seconds"] for line in log if line["outcome"] == "stepped"]
-    found = {
+    return {
         "seconds_per_round_loopback": round(median(seconds[1:]), 3),
         "seconds_first_round": round(seconds[0], 3),
         "seconds_to_meet": round(met, 1),
         "rounds": len(log),
         "aborted": len(log) - len(seconds),
         "numbers": status["plan"]["numbers"],
-        "quick": options.quick,
-        **machine.stamp(began, "torch", "cryptography"),
     }
-    print(json.dumps(found))
-    return 0
 
 
-def settings(rounds: int, options: argparse.Namespace) -> tuple[str, ...]:
+def settings(rounds: int, trained: str) -> tuple[str, ...]:
     """Returns what `init` is given instead of the page's rounds."""
     few = ("--sampling-rate", "0.5", "--accountant", "rdp")
-    return ("--rounds", str(rounds), "--trained", options.trained, *few)
+    return ("--rounds", str(rounds), "--trained", trained, *few)
 
 
 def commands_of_page() -> dict[str, list[str]]:

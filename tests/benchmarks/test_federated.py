@@ -16,9 +16,10 @@ def test_quick_run_prints_every_figure_and_goes_on(run: Any, funsd: Path, tmp_pa
     told = ("--quick", "--data", str(funsd), "--work", str(tmp_path / "work"))
     result, _ = run("federated", *told)
     algorithms = ("feam", "fedavg_dp", "fedavg_same", "fedavg")
-    scores = {"f1_central", *(f"f1_{name}_k2" for name in algorithms)}
+    scores = {"f1_start", "f1_central", *(f"f1_{name}_k2" for name in algorithms)}
     assert {key for key in result if key.startswith("f1_")} == scores
     assert result["payload_gib_formula"] == 44.66
+    assert result["seconds_per_round_loopback"] is None  # no Flower was named
     assert result["epsilon_model_recipient"] <= 8
     assert result["epsilon_server"] <= 8 <= result["epsilon_server_and_2_clients"] * 1.01
     assert result["quick"] is True
@@ -35,4 +36,5 @@ def test_at_most_two_clients_collude_and_a_fellow_counts(monkeypatch: pytest.Mon
     found = federated.missed({"f1_central": 0.7, "f1_feam_k16": 0.66}, "f1_feam_k16")
     assert found == {"f1_feam_k16": 0.02}
     assert federated.missed({"f1_central": 0.7, "f1_feam_k16": 0.69}, "f1_feam_k16") == {}
-    assert federated.missed({"f1_central": 0.7}, "f1_feam_k16") == {}
+    for unknown in ({}, {"f1_feam_k16": None}):
+        assert federated.missed({"f1_central": 0.7, **unknown}, "f1_feam_k16") == {}

@@ -330,11 +330,9 @@ def test_a_client_with_a_full_disk_computes_nothing_and_says_so(
     assert federation.charged() == {"first": 3, "second": 2, "third": 3}
 
 
-def test_what_a_document_made_fail_has_one_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_a_document_made_fail_has_one_code_and_is_not_waited_for(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    federation = Federation(tmp_path, plan(**MODES["individual-updates"]))
-
     def failed(weights: object, number: int) -> None:
         raise PrivacyError("This provider left something in the model.", code="OTHER_DOCUMENTS")
 

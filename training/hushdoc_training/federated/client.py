@@ -172,7 +172,9 @@ class Client:
             self.problems.append(error)
             code = error.code if isinstance(error, PrivacyError) else "CLIENT_FAILED"
             refusal = strict_json.dumps({"code": code})
-            return [self._said(frames.REFUSE, frame.round, refusal)]
+            # At the place of the frame that was refused: what is older than a client's own last
+            # frame is dropped, and the coordinator would wait for it.
+            return [self._said(frames.REFUSE, frame.round, refusal, attempt=frame.attempt)]
 
     def tick(self, now: float) -> None:
         """Forgets a round that nobody has gone on with for a long time."""
@@ -260,12 +262,12 @@ class Client:
     def _signed(self, made: Sequence[Frame]) -> list[bytes]:
         return [frames.encode(frame, self._key) for frame in made]
 
-    def _said(self, phase: str, round: int, payload: bytes) -> bytes:
+    def _said(self, phase: str, round: int, payload: bytes, *, attempt: int = 0) -> bytes:
         frame = Frame(
             run=self._roster.run,
             roster=self._roster.digest,
             round=round,
-            attempt=0,
+            attempt=attempt,
             phase=phase,
             sender=self.name,
             recipient=COORDINATOR,
