@@ -75,9 +75,10 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.spending import spending_of
 from hushdoc_training.privacy.trained_tensors import count, load, trained_tensors, weights_of
 from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.recipes import federated_updates as shared_updates
+from hushdoc_training.recipes.federated_updates import ClientUpdate
 from hushdoc_training.recipes.kie import epochs, federated_updates, private, recipe, training
 from hushdoc_training.recipes.kie import start as kie_start
-from hushdoc_training.recipes.kie.federated_updates import KieUpdate
 from hushdoc_training.recipes.kie.recipe import Recipe
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start
@@ -207,7 +208,7 @@ class Bench:
             ) as made,
         ):
             for number in range(1, plan.steps + 1):
-                rate = federated_updates.learning_rate(settings, plan.steps, number)
+                rate = shared_updates.learning_rate(settings, plan.steps, number)
                 epochs.set_rate(made.optimizer, rate)
                 made.step()
             plan.require_executed(made.receipt)
@@ -228,7 +229,7 @@ class Bench:
                 )
                 for held in self.held(documents, arm)
             ]  # fmt: skip
-            server = federated_updates.server_step_of(plan, settings)
+            server = shared_updates.server_step_of(plan, settings)
             weights, stream = weights_of(tensors), SecretStream()
             for number in range(1, plan.rounds + 1):
                 total = np.zeros(plan.numbers, dtype=np.int64)
@@ -464,7 +465,7 @@ def colluding(clients: int) -> int:
     return min(clients - 1, max(1, min(2, clients // 4)))
 
 
-def meter_of(client: KieUpdate, plan: FederatedPlan) -> Meter:
+def meter_of(client: ClientUpdate[Any], plan: FederatedPlan) -> Meter:
     """Returns what notes a client's noise; of one whose sums get none, what nobody asks."""
     if not isinstance(client, FeAm | ProviderUpdates):
         return Meter(planned_steps=plan.cap, privacy_unit=plan.privacy_unit)

@@ -51,7 +51,7 @@ def says_dp(node: ast.AST) -> bool:
 
 RECEIPTS = "hushdoc_training.runs.receipts"
 FEDERATED = "hushdoc_training.federated.claims"
-SIMULATION = "hushdoc_training.recipes.federated_kie"
+SIMULATION = "hushdoc_training.recipes.federated_parties"
 """What it makes of a claim holds on a condition, so it is less."""
 
 CONTINUED = "hushdoc_training.runs.continued"

@@ -34,8 +34,8 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import layout
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.trained_tensors import trained_tensors, weights_of
-from hushdoc_training.recipes import federated_kie, federated_simulation
-from hushdoc_training.recipes.federated_kie import FederatedSettings
+from hushdoc_training.recipes import federated_parties, federated_simulation
+from hushdoc_training.recipes.federated_parties import FederatedSettings
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start
 from hushdoc_training.runs import state
@@ -77,7 +77,7 @@ def plan_of(start: Start, algorithm: str = FEAM, **change: Any) -> FederatedPlan
         "expected_records": 100,
         "privacy_unit": "provider" if algorithm == PROVIDER else "document",
         "accountant": "rdp",
-        "numbers": federated_kie.numbers_of(start, SETTINGS, algorithm),
+        "numbers": federated_parties.numbers_of(start, SETTINGS, algorithm),
         **change,
     }
     if algorithm == FEDAVG:
@@ -273,11 +273,11 @@ def test_a_client_s_ledger_refuses_documents_that_moved_to_another_provider(
     )
     spelled = [replace(one, provider=f"SHOP  {number % 4}") for number, one in enumerate(receipts)]
     for name, documents in (("first", given), ("second", spelled)):
-        with federated_kie.account_of(tmp_path / name, roster, documents, ledger) as account:
+        with federated_parties.account_of(tmp_path / name, roster, documents, ledger) as account:
             account.reserve()
     moved = [replace(given[0], provider="shop 3"), *given[1:]]
     with (
-        federated_kie.account_of(tmp_path / "third", roster, moved, ledger) as account,
+        federated_parties.account_of(tmp_path / "third", roster, moved, ledger) as account,
         pytest.raises(PrivacyError) as refused,
     ):
         account.reserve()
@@ -289,11 +289,11 @@ def test_a_party_starts_from_the_weights_of_the_roster(
 ) -> None:
     simulated(start, receipts, plan_of(start), tmp_path / "run")
     roster = rosters.load(tmp_path / "run" / "roster.json")
-    federated_kie.require_start(roster, start)
+    federated_parties.require_start(roster, start)
     other = replace(start, model=models.model("layoutlm", labels=start.labels))
     next(iter(trained_tensors(other.model).values())).data += 1
     with pytest.raises(CheckpointError, match="differs from the roster's in: start"):
-        federated_kie.require_start(roster, other)
+        federated_parties.require_start(roster, other)
 
 
 def test_the_command_simulates_and_says_where_a_run_stands(

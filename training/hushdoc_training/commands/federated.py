@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from hushdoc_training.data.dataset import Source
     from hushdoc_training.federated.partition import Partition
     from hushdoc_training.federated.plan import FederatedPlan
-    from hushdoc_training.recipes.federated_kie import FederatedSettings
-    from hushdoc_training.recipes.kie.start import Start
+    from hushdoc_training.recipes.federated_parties import FederatedSettings
+    from hushdoc_training.recipes.federated_tasks import Start
 
 DESCRIPTION = """Trains one model over the documents of several parties, none of whom shows them.
 
@@ -47,6 +47,7 @@ machines of their own, over TLS. Clients `countersign` a certificate that says w
 whoever has roster and receipts can `check` it."""
 
 ALGORITHMS = ("feam-dp", "fl-provider-dp", "fedavg-dp", "fedavg")  # plan.ALGORITHMS, without torch
+TASKS = ("kie", "docvqa")  # federated_tasks.TASKS, without torch
 _MODES = ("all-or-nothing", "threshold", "individual-updates")
 _PARTITIONS = ("equal", "provider", "size", "dirichlet")
 
@@ -188,6 +189,7 @@ def _add_plan(parser: CommandParser) -> None:
         help="print the plan and what each adversary learns; then end",
     )
     group = parser.add_argument_group("model")
+    add_choice(group, "--task", TASKS, "kie", "what is trained: fields of forms, or questions")
     group.add_argument("--label", action="append", metavar="NAME", help="name of a field")
     group.add_argument(
         "--schema", metavar="FILE", help="file of such names, or the name of a corpus that has them"
@@ -220,7 +222,7 @@ def run_simulate(options: argparse.Namespace) -> int:
     """Simulates a run; Ctrl-C is a KeyboardInterrupt that says how to go on."""
     _require_torch()
     from hushdoc_training.data import dataset
-    from hushdoc_training.recipes import federated_kie, federated_simulation
+    from hushdoc_training.recipes import federated_parties, federated_simulation
     from hushdoc_training.runs import loop
 
     source = dataset.Source(location=options.data, documents=options.documents, seed=options.seed)
@@ -229,7 +231,7 @@ def run_simulate(options: argparse.Namespace) -> int:
     documents = dataset.read(source)
     start = _start(options, documents, source)
     settings = _settings(options)
-    plan = _plan(options, federated_kie.numbers_of(start, settings, options.algorithm))
+    plan = _plan(options, federated_parties.numbers_of(start, settings, options.algorithm))
     if options.plan:
         _print_plan(plan)
         return 0
@@ -259,12 +261,12 @@ def run_init(options: argparse.Namespace) -> int:
     from hushdoc_training.federated import roster as rosters
     from hushdoc_training.federated.roster import COORDINATOR, Party
     from hushdoc_training.federated.standing import ROSTER
-    from hushdoc_training.recipes import federated_kie
+    from hushdoc_training.recipes import federated_parties
 
     start = _start(options, (), None)
     settings = _settings(options)
     options.clients = len(options.names)
-    plan = _plan(options, federated_kie.numbers_of(start, settings, options.algorithm))
+    plan = _plan(options, federated_parties.numbers_of(start, settings, options.algorithm))
     if options.plan:
         _print_plan(plan)
         return 0
@@ -279,7 +281,7 @@ def run_init(options: argparse.Namespace) -> int:
         else:
             secret[name] = keys.generate_key()
             parties.append(Party.of(name, secret[name]))
-    made = federated_kie.roster_of(
+    made = federated_parties.roster_of(
         plan,
         start,
         settings,
@@ -291,7 +293,7 @@ def run_init(options: argparse.Namespace) -> int:
             (partial / party.name).mkdir()
             rosters.save(partial / party.name / ROSTER, made, secret[COORDINATOR])
             if party.name in secret:
-                path = partial / party.name / federated_kie.KEY
+                path = partial / party.name / federated_parties.KEY
                 keys.write_private_key(secret[party.name], path)
         if options.address is not None:
             federated_network.write_doors(
@@ -346,6 +348,12 @@ def _require_torch() -> None:
 def _start(
     options: argparse.Namespace, documents: Sequence[LabelledDocument], source: Source | None
 ) -> Start:
+    if options.start in ("small", "tiny"):
+        options.parser.error(
+            f"--start {options.start} has no vocabulary; train it on public documents first"
+        )
+    if options.task == "docvqa":
+        return _pointer_or_vt5(options)
     from hushdoc.labels import LabelSet
     from hushdoc_training.commands.training_options import declared_labels, warn_of_labels
     from hushdoc_training.recipes.kie import start as kie_start
@@ -360,8 +368,6 @@ def _start(
             labels = LabelSet(fields=labels.fields)
         else:
             warn_of_labels()
-    if options.start == "small":
-        options.parser.error("--start small has no vocabulary; train it on public documents first")
     return kie_start.start_from(
         options.start,
         labels,
@@ -372,9 +378,22 @@ def _start(
     )
 
 
+def _pointer_or_vt5(options: argparse.Namespace) -> Start:
+    from hushdoc_training.recipes.docvqa import start as docvqa_start
+
+    if options.label or options.schema:
+        options.parser.error("--label and --schema are of --task kie; questions have no labels")
+    return docvqa_start.start_from(
+        options.start,
+        max_tokens=options.max_tokens,
+        box_level=options.box_level,
+        seed=options.seed,
+    )
+
+
 def _settings(options: argparse.Namespace) -> FederatedSettings:
     from hushdoc_training.federated.updates import LocalTraining
-    from hushdoc_training.recipes.federated_kie import FederatedSettings
+    from hushdoc_training.recipes.federated_parties import FederatedSettings
     from hushdoc_training.recipes.kie.settings import PrivateSettings
 
     with usage_errors(options):
@@ -492,4 +511,4 @@ def _commonest(labelled: LabelledDocument) -> str:
 def _weights(options: argparse.Namespace, start: Start) -> Any:
     from hushdoc_training.commands import kie_data
 
-    return kie_data.weights_of(start, options)
+    return kie_data.published_weights(start.name, start.claim, options)

@@ -87,7 +87,7 @@ def _require(found: Unverified, roster: Roster, receipts: Path, own: Path | None
     from hushdoc.errors import CheckpointError
     from hushdoc.signing import keys
     from hushdoc_training.federated import account, evidence, testimony
-    from hushdoc_training.recipes import federated_kie
+    from hushdoc_training.recipes import federated_parties
 
     testified = testimony.kept(receipts, roster)
     if own is not None:
@@ -97,7 +97,7 @@ def _require(found: Unverified, roster: Roster, receipts: Path, own: Path | None
                 f"'{own}' knows of no run that has ended. Countersign when the coordinator has "
                 "ended it, from the folder that this client ran in."
             )
-        name = roster.party_of(keys.load_private_key(own / federated_kie.KEY)).name
+        name = roster.party_of(keys.load_private_key(own / federated_parties.KEY)).name
         evidence.require_own(*known, name, roster, testified)
     evidence.require(found.certificate.claim, roster, testified)
     return len(testified)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hushdoc_training.federated.coordinator import Coordinator
     from hushdoc_training.federated.flower.certificates import Authority
     from hushdoc_training.federated.roster import Roster
-    from hushdoc_training.recipes.kie.start import Start
+    from hushdoc_training.recipes.federated_tasks import Start
 
 AUTHORITY, SERVER, SERVER_KEY, NODE_KEY = "ca.pem", "server.pem", "server-key.pem", "node-key.pem"
 NODES, ADDRESS, LOG, STATE = "nodes", "address", "network.log", "state"
@@ -142,7 +142,7 @@ def run_server(options: argparse.Namespace) -> int:
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.federated.flower import courier, resident
     from hushdoc_training.federated.flower.transport import Door
-    from hushdoc_training.recipes import federated_kie
+    from hushdoc_training.recipes import federated_parties
     from hushdoc_training.runs import loop, state
     from hushdoc_training.runs.run_folder import CHECKPOINT
 
@@ -162,7 +162,7 @@ def run_server(options: argparse.Namespace) -> int:
         log=options.folder / LOG,
     )
     start = _start(options, roster)
-    with federated_kie.coordinator_of(
+    with federated_parties.coordinator_of(
         roster, key, start, folder=options.folder, seconds=options.wait
     ) as coordinator:
         rounds = roster.plan["rounds"]
@@ -178,9 +178,9 @@ def run_server(options: argparse.Namespace) -> int:
             resident.coordinate(coordinator, door, seen=seen, stop=interrupted)
         if coordinator.phase == "paused":
             raise loop.interrupted_after(coordinator.begun)
-        declared = federated_kie.declared_of(roster, start, name=options.name)
-        claim = federated_kie.claim_of(roster, coordinator, declared)
-        federated_kie.save(options.folder / CHECKPOINT, roster, coordinator, start, claim)
+        declared = federated_parties.declared_of(roster, start, name=options.name)
+        claim = federated_parties.claim_of(roster, coordinator, declared)
+        federated_parties.save(options.folder / CHECKPOINT, roster, coordinator, start, claim)
     print(f"Checkpoint: {printable(options.folder / CHECKPOINT)}")
     return 0
 
@@ -193,8 +193,9 @@ def run_client(options: argparse.Namespace) -> int:
     from hushdoc_training.federated.flower.transport import Way
     from hushdoc_training.federated.plan import FEDAVG, FederatedPlan
     from hushdoc_training.ledger.ledger import Ledger
-    from hushdoc_training.recipes import federated_kie
-    from hushdoc_training.recipes.kie import training
+    from hushdoc_training.recipes import federated_parties
+    from hushdoc_training.recipes.federated_tasks import task_of
+    from hushdoc_training.recipes.kie.training import best_device
 
     roster, key = approved(options)
     host, port = _address(options, options.server)
@@ -219,11 +220,11 @@ def run_client(options: argparse.Namespace) -> int:
         dataset.Source(location=options.data, documents=options.documents, seed=options.seed)
     )
     if documents:  # whoever has none takes part all the same
-        training.require_readable(documents, start)  # or a round would fail by a document
+        task_of(start).readable(documents, start)  # or a round would fail by a document
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
-    update = federated_kie.update_of(roster, start, documents, device=training.best_device())
-    with federated_kie.account_of(options.folder / STATE, roster, documents, ledger) as account:
-        client = federated_kie.client_of(
+    update = federated_parties.update_of(roster, start, documents, device=best_device())
+    with federated_parties.account_of(options.folder / STATE, roster, documents, ledger) as account:
+        client = federated_parties.client_of(
             roster, key, update, account=account, limits=limits, seconds=options.wait
         )
         resident.take_part(client, way, lambda why: print(printable(why, 1000), file=sys.stderr))
@@ -236,31 +237,43 @@ def approved(options: argparse.Namespace) -> tuple[Roster, PrivateKey]:
     from hushdoc.signing import keys
     from hushdoc_training.federated import roster as rosters
     from hushdoc_training.federated.standing import ROSTER
-    from hushdoc_training.recipes import federated_kie
+    from hushdoc_training.recipes import federated_parties
 
     roster = rosters.load(options.folder / ROSTER)
     roster.require_approved(options.approve)
-    key = keys.load_private_key(options.folder / federated_kie.KEY)
+    key = keys.load_private_key(options.folder / federated_parties.KEY)
     roster.party_of(key)
     return roster, key
 
 
 def _start(options: argparse.Namespace, roster: Roster) -> Start:
-    """Returns the roster's start: labels and preparation are the roster's, weights are compared."""
+    """Returns the roster's start: what it reads and how is the roster's, weights are compared."""
     from hushdoc.labels import LabelSet
-    from hushdoc_training.recipes import federated_kie
+    from hushdoc_training.recipes import federated_parties
+    from hushdoc_training.recipes.docvqa import start as docvqa_start
     from hushdoc_training.recipes.kie import start as kie_start
 
-    prepared = roster.task["preprocessing"]
-    found = kie_start.start_from(
-        options.start,
-        LabelSet(fields=tuple(roster.task["labels"])),
-        max_tokens=prepared["max_tokens"],
-        box_level=prepared["box_level"],
-        word_order=prepared["word_order"],
-        seed=options.seed,
-    )
-    federated_kie.require_start(roster, found)
+    found: Start
+    if roster.task["task"] == "docvqa":
+        asking = roster.task["asking"]
+        found = docvqa_start.start_from(
+            options.start,
+            max_tokens=asking["max_tokens"],
+            max_question=asking["max_question"],
+            box_level=asking["box_level"],
+            seed=options.seed,
+        )
+    else:
+        prepared = roster.task["preprocessing"]
+        found = kie_start.start_from(
+            options.start,
+            LabelSet(fields=tuple(roster.task["labels"])),
+            max_tokens=prepared["max_tokens"],
+            box_level=prepared["box_level"],
+            word_order=prepared["word_order"],
+            seed=options.seed,
+        )
+    federated_parties.require_start(roster, found)
     return found
 
 

@@ -29,7 +29,7 @@ from hushdoc_training.federated.standing import ROSTER
 from hushdoc_training.federated.transport import drive
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.recipes import starts
-from hushdoc_training.recipes.federated_kie import (
+from hushdoc_training.recipes.federated_parties import (
     KEY,
     LEDGER,
     FederatedSettings,
@@ -44,9 +44,8 @@ from hushdoc_training.recipes.federated_kie import (
     start_digest,
     update_under,
 )
-from hushdoc_training.recipes.kie import training as kie
-from hushdoc_training.recipes.kie.identity import documents_digest
-from hushdoc_training.recipes.kie.start import Start
+from hushdoc_training.recipes.federated_tasks import Start, task_of
+from hushdoc_training.recipes.kie.training import best_device
 from hushdoc_training.runs import state
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.run_folder import CHECKPOINT, Run
@@ -96,13 +95,13 @@ def simulate(
         PrivacyError: The guarantee would not hold.
         ValueError: The plan has another number of clients.
     """
-    device = device or kie.best_device()
+    device, task = device or best_device(), task_of(start)
     if len(shares) != plan.clients:
         raise ValueError(f"There are {len(shares)} shares; the plan has {plan.clients} clients.")
     starts.require_public(start)
     everything = [labelled for share in shares for labelled in share]
-    kie.require_readable(everything, start)
-    kept = {id(labelled) for labelled in one_of_copies(everything, plan)}
+    task.readable(everything, start)
+    kept = {id(labelled) for labelled in one_of_copies(everything, plan, task)}
     names = tuple(f"client-{number + 1:02d}" for number in range(plan.clients))
     held = {
         client: [labelled for labelled in share if id(labelled) in kept]
@@ -120,7 +119,7 @@ def simulate(
         "plan": plan.to_dict(),
         **asdict(settings),
         "documents": {
-            client: documents_digest(documents, unit=plan.privacy_unit)
+            client: task.digest(documents, unit=plan.privacy_unit)
             for client, documents in held.items()
         },
     }

@@ -73,7 +73,8 @@ def witness(command: Sequence[str]) -> Witnessed:
         options = build_parser().parse_args([*words, "--data", scratch, "--out", f"{scratch}/out"])
         key = (getattr(options, "task", ""), getattr(options, "mode", ""))
         if getattr(options, "action", "") == "simulate":
-            key = (FEDERATED, options.algorithm)
+            fields = options.task == "kie"
+            key = (FEDERATED, options.algorithm if fields else f"{options.algorithm} (questions)")
         if getattr(options, "method", "") == EVOLUTION:
             key = (EVOLUTION, "")
         if key not in WITNESSES:

@@ -17,6 +17,7 @@ from hushdoc.labels import LabelledDocument
 from hushdoc_training.federated.plan import FEAM, FEDAVG, FEDAVG_DP, PROVIDER, FederatedPlan
 from hushdoc_training.federated.updates import FedAvgDp, LocalTraining
 from hushdoc_training.privacy.trained_tensors import count, trained_tensors, weights_of
+from hushdoc_training.recipes import federated_updates as shared_updates
 from hushdoc_training.recipes.kie import federated_updates, private
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start
@@ -78,7 +79,7 @@ def test_documents_of_two_clients_add_up_to_central_training(
     expected = torch.cat(moments).numpy() / 0.1
     found = total * plan.lattice_step
     assert np.linalg.norm(found - expected) < 2e-2 * np.linalg.norm(expected)  # bfloat16
-    after = federated_updates.server_step_of(plan, SETTINGS).apply(begin, total, 1)
+    after = shared_updates.server_step_of(plan, SETTINGS).apply(begin, total, 1)
     assert np.abs(after - begin).max() == pytest.approx(SETTINGS.learning_rate, rel=1e-3)
 
 
@@ -111,7 +112,7 @@ def test_clients_that_train_on_their_own_are_averaged(
         plan = plan_for(start, algorithm, local_steps=steps)
         update = federated_updates.update_of(start, receipts[:4], plan, SETTINGS, device=CPU)
         total = update.compute(begin, 1) + update.compute(begin, 2)
-        after = federated_updates.server_step_of(plan, SETTINGS).apply(begin, total, 1)
+        after = shared_updates.server_step_of(plan, SETTINGS).apply(begin, total, 1)
         moved = np.abs(after - begin).max()
         assert 0 < moved <= 2 * steps * SETTINGS.learning_rate
     assert isinstance(update, FedAvgDp)
@@ -129,4 +130,4 @@ def test_what_only_central_training_has_is_refused(small_start: Start) -> None:
         federated_updates.update_of(start, [], plan, SETTINGS, device=CPU)
     plan = plan_for(own(small_start), FEDAVG)
     with pytest.raises(ValueError, match="no budget"):
-        federated_updates.own_plan(plan)
+        shared_updates.own_plan(plan)

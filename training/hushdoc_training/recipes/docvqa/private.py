@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -68,12 +69,7 @@ def private_training(
         optimizer_of(whole, settings, plan),
         records=records,
         losses=losses,
-        backend=settings.backend,
-        clipping=settings.clipping,
-        max_examples=max(1, min(MAX_EXAMPLES, MAX_TOKENS // start.asking.max_tokens)),
-        length=lambda example: example.num_tokens,
-        trial_records=trial_records(start.asking, vocabulary=len(whole.word_embeddings)),
-        tolerance=BF16_TOLERANCE,
+        **how_to_sum(start, settings),
         averaging=settings.averaging,
         noise_distribution=settings.noise_distribution,
         charge=charge,
@@ -114,6 +110,18 @@ def provider_training(
         trial_records=trial_records(start.asking, vocabulary=len(model.word_embeddings)),
         view=view,
     )
+
+
+def how_to_sum(start: Start, settings: PrivateSettings) -> dict[str, Any]:
+    """Returns how a start's clipped sums are computed, and the invented rows of the self-test."""
+    return {
+        "backend": settings.backend,
+        "clipping": settings.clipping,
+        "max_examples": max(1, min(MAX_EXAMPLES, MAX_TOKENS // start.asking.max_tokens)),
+        "length": lambda example: example.num_tokens,
+        "trial_records": trial_records(start.asking, vocabulary=len(start.model.word_embeddings)),
+        "tolerance": BF16_TOLERANCE,
+    }
 
 
 def prepared(start: Start, settings: PrivateSettings, *, device: torch.device) -> Pointer | VT5:

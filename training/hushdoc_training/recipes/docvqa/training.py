@@ -223,7 +223,7 @@ def train_private(
     unused = start.unreached()  # no window reaches them, whatever is trained
     read = in_order(documents, start.asking.of_pages)
     if grouped:
-        read = duplicates.distinct(read, texts=_texts, content=_content, told=view.shown)
+        read = distinct(read, told=view.shown)
     if found:
         read = [*read, *found.planted]
 
@@ -347,6 +347,11 @@ def _claimed(settings: PrivateSettings, local: LocalTraining | None) -> dict[str
         return claimed
     kept = {name: value for name, value in claimed.items() if name in {*LOCAL_SETTINGS, "rank"}}
     return {**kept, "algorithm": f"{PROVIDER}, one client", "local_training": asdict(local)}
+
+
+def distinct(documents: Sequence[LabelledDocument], *, told: bool) -> list[LabelledDocument]:
+    """Returns one of all documents with the same words; see `duplicates`."""
+    return duplicates.distinct(documents, texts=_texts, content=_content, told=told)
 
 
 def documents_digest(documents: Sequence[LabelledDocument]) -> str:

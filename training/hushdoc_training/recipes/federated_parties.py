@@ -1,4 +1,4 @@
-"""Key information extraction by several parties: from a roster to a checkpoint with its claim.
+"""Training by several parties: from a roster to a checkpoint with its claim, of any task.
 
 `client_of` and `coordinator_of` make the parties of a roster, wherever they run.
 """
@@ -41,17 +41,12 @@ from hushdoc_training.federated.updates import (
 )
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import adapters
-from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.privacy.trained_tensors import count, load, trained_tensors, weights_of
 from hushdoc_training.receipt import Receipt
 from hushdoc_training.recipes import starts
-from hushdoc_training.recipes.kie import federated_updates
-from hushdoc_training.recipes.kie import training as kie
-from hushdoc_training.recipes.kie.federated_updates import KieUpdate, prepared, server_step_of
-from hushdoc_training.recipes.kie.identity import documents_digest
-from hushdoc_training.recipes.kie.records import known_labels, without_copies
+from hushdoc_training.recipes.federated_tasks import TASKS, Start, Task, task_of
+from hushdoc_training.recipes.federated_updates import ClientUpdate, server_step_of
 from hushdoc_training.recipes.kie.settings import PrivateSettings
-from hushdoc_training.recipes.kie.start import Start
 from hushdoc_training.runs import start_weights
 from hushdoc_training.runs.receipts import Declared
 
@@ -164,7 +159,7 @@ def coordinator_sum(roster: Roster, *, seconds: float) -> SumCoordinator | Clear
 
 def update_of(
     roster: Roster, start: Start, documents: Sequence[LabelledDocument], *, device: torch.device
-) -> KieUpdate:
+) -> ClientUpdate[Any]:
     """Returns what a client computes of its documents; the start's model is left as it is.
 
     Raises:
@@ -179,7 +174,7 @@ def update_of(
 def client_of(
     roster: Roster,
     key: PrivateKey,
-    update: KieUpdate,
+    update: ClientUpdate[Any],
     *,
     account: Account,
     limits: Limits | None = None,
@@ -225,7 +220,7 @@ def account_of(
     budget = None
     if ledger is not None:
         _require_fit(ledger, plan)
-        digest = documents_digest(documents, unit=plan.privacy_unit)
+        digest = TASKS[roster.task["task"]].digest(documents, unit=plan.privacy_unit)
         budget = Budget(ledger=ledger, documents=digest, step=plan.own_round)
     elif plan.algorithm != FEDAVG:
         raise PrivacyError(
@@ -298,7 +293,7 @@ def save(
     own = _own(start, settings_of(roster), _CPU)
     with adapters.merging(own.model):
         load(trained_tensors(own.model), coordinator.weights)
-    kie.save(folder, own, claim)
+    task_of(own).save(folder, own, claim)
 
 
 def declared_of(
@@ -311,25 +306,25 @@ def declared_of(
     caveats: tuple[str, ...] = (),
 ) -> Declared:
     """Returns what the claim of a run says besides what was executed."""
-    unit = FederatedPlan.from_dict(roster.plan).privacy_unit
-    grouped = unit != "provider"
+    unit, task = FederatedPlan.from_dict(roster.plan).privacy_unit, task_of(start)
+    grouped, definition = unit != "provider", task.definition(unit)
     return Declared(
         name=name,
         public_data=(*starts.history(start), *public_data),
         training={
-            **kie.described(start),
+            **task.described(start),
             **settings_of(roster).training.claimed(),
             "local": asdict(settings_of(roster).local),
         },
         hyperparameter_tuning=hyperparameter_tuning,
-        labels_from_documents=start.labels.taken_from_documents,
-        unit_definition=duplicates.defined(UNIT_DEFINITIONS[unit]) if grouped else None,
+        labels_from_documents=task.labels_from_documents(start),
+        unit_definition=duplicates.defined(definition) if grouped else definition,
         caveats=((duplicates.CAVEAT,) if grouped else ()) + caveats,
     )
 
 
 def one_of_copies(
-    documents: Sequence[LabelledDocument], plan: FederatedPlan
+    documents: Sequence[LabelledDocument], plan: FederatedPlan, task: Task
 ) -> list[LabelledDocument]:
     """Returns one of all documents with the same words; all of them where providers are the unit.
 
@@ -337,7 +332,7 @@ def one_of_copies(
     """
     if plan.privacy_unit == "provider":
         return list(documents)
-    return without_copies(documents, told=False)
+    return task.distinct(documents)
 
 
 def _require_fit(ledger: Ledger, plan: FederatedPlan) -> None:
@@ -373,19 +368,15 @@ def _terms(roster: Roster, seconds: float) -> Terms:
 
 def _task(start: Start, settings: FederatedSettings) -> dict[str, Any]:
     """Returns what a roster says of model, labels and settings."""
-    return {
-        "task": "kie",
-        "architecture": start.model.architecture,
-        "labels": list(start.labels.fields),
-        "preprocessing": start.preprocessing.to_dict(),
-        **asdict(settings),
-    }
+    task = task_of(start)
+    return {"task": task.word, **task.told(start), **asdict(settings)}
 
 
 def _own(start: Start, settings: FederatedSettings, device: torch.device) -> Start:
     """Returns a party's own copy of the start, frozen but for what is trained."""
-    own = replace(start, model=copy.deepcopy(start.model))
-    prepared(own, settings.training, device=device)
+    begun: Any = start  # of one of several kinds, each with a model of its own
+    own: Start = replace(begun, model=copy.deepcopy(start.model))
+    task_of(own).prepared(own, settings.training, device=device)
     return own
 
 
@@ -396,12 +387,12 @@ def update_under(
     documents: Sequence[LabelledDocument],
     *,
     device: torch.device,
-) -> KieUpdate:
+) -> ClientUpdate[Any]:
     """Returns what a client of a plan computes, whatever its roster; see `update_of`."""
-    read = known_labels(documents, start.labels, warned=False)
-    return federated_updates.update_of(
+    task = task_of(start)
+    return task.update_of(
         _own(start, settings, device),
-        one_of_copies(read, plan),
+        one_of_copies(task.known(documents, start), plan, task),
         plan,
         settings.training,
         device=device,

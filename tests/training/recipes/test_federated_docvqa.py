@@ -1,0 +1,158 @@
+"""Federated training on questions in one process, with providers as the unit."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from hushdoc.__main__ import main
+from hushdoc.certificate.recompute import reproduce
+from hushdoc.errors import CheckpointError, PrivacyError
+from hushdoc.labels import LabelledDocument
+from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
+from hushdoc_training.federated import roster as rosters
+from hushdoc_training.federated.partition import by_provider, equal
+from hushdoc_training.federated.plan import FEAM, PROVIDER, FederatedPlan
+from hushdoc_training.federated.updates import LocalTraining
+from hushdoc_training.invented import stream
+from hushdoc_training.invented.settings import InventedConfig
+from hushdoc_training.privacy import claims
+from hushdoc_training.privacy.trained_tensors import count, trained_tensors, weights_of
+from hushdoc_training.recipes import federated_parties, federated_simulation
+from hushdoc_training.recipes.docvqa import federated_updates
+from hushdoc_training.recipes.docvqa import start as docvqa_start
+from hushdoc_training.recipes.docvqa.start import Start
+from hushdoc_training.recipes.docvqa.training import save
+from hushdoc_training.recipes.federated_parties import FederatedSettings
+from hushdoc_training.recipes.kie.settings import PrivateSettings
+
+CPU = torch.device("cpu")
+KEYED = InventedConfig(document_types=("receipt",), providers=(0, 4), questions="keyed")
+SETTINGS = FederatedSettings(
+    training=PrivateSettings(trained="output", learning_rate=0.01),
+    local=LocalTraining(learning_rate=0.01),
+)
+
+
+@pytest.fixture(scope="module")
+def receipts() -> list[LabelledDocument]:
+    return list(stream.documents(seed=3, count=8, config=KEYED))
+
+
+@pytest.fixture(scope="module")
+def start(receipts: list[LabelledDocument]) -> Start:
+    texts = [word.text for item in receipts for page in item.document.pages for word in page.words]
+    return docvqa_start.start_from(
+        "small", max_tokens=96, max_question=40, vocabulary=lambda: texts
+    )
+
+
+def plan_of(start: Start, algorithm: str, **change: Any) -> FederatedPlan:
+    settings: dict[str, Any] = {
+        "algorithm": algorithm,
+        "clients": 2,
+        "clients_per_round": 2,
+        "rounds": 2,
+        "sampling_rate": 0.5,
+        "clipping_norm": 0.1,
+        "expected_records": 2,
+        "privacy_unit": "provider",
+        "accountant": "rdp",
+        "numbers": federated_parties.numbers_of(start, SETTINGS, algorithm),
+        **change,
+    }
+    return FederatedPlan.calibrated(epsilon=8.0, delta=1e-5, **settings)
+
+
+@pytest.mark.parametrize("algorithm", [FEAM, PROVIDER])
+def test_parties_train_a_pointer_and_claim_what_holds_for_each_provider(
+    algorithm: str, start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    plan, out = plan_of(start, algorithm), tmp_path / "run"
+    held = by_provider([item.provider for item in receipts], plan.clients, seed=0)
+    shares = federated_simulation.divided(receipts, held)
+    before = copy.deepcopy(start.model.state_dict())
+    how: dict[str, Any] = {"out": out, "name": "receipts", "quiet": True}
+    outcome = federated_simulation.simulate(start, shares, plan, SETTINGS, **how)
+    assert (outcome.charged, outcome.interrupted) == (2, False)
+    stored = DocVQACheckpoint.load(out)
+    assert stored.asking == start.asking
+    claim = stored.claim
+    assert [found.code for found in reproduce(claim) if found.code is not None] == []
+    assert {guarantee.unit for guarantee in claim.guarantees} == {"provider"}
+    assert all("of its questions" in guarantee.unit_definition for guarantee in claim.guarantees)
+    assert max(guarantee.epsilon or 0 for guarantee in claim.guarantees) <= 8
+    after = start.room.load(stored.folder).state_dict()
+    moved = {name for name, value in after.items() if not torch.equal(value, before[name])}
+    assert moved
+    assert all(name.startswith("reader.") for name in moved)
+    assert all(torch.equal(value, before[name]) for name, value in start.model.state_dict().items())
+    roster = rosters.load(out / "roster.json")
+    assert roster.task["task"] == "docvqa"
+    federated_parties.require_start(roster, start)
+    with pytest.raises(CheckpointError, match="asking"):
+        federated_parties.require_start(
+            roster, replace(start, asking=replace(start.asking, max_question=30))
+        )
+
+
+def test_questions_of_two_clients_add_up_to_those_of_one(
+    start: Start, receipts: list[LabelledDocument]
+) -> None:
+    own = replace(start, model=copy.deepcopy(start.model))
+    training = PrivateSettings(trained="biases")
+    federated_updates.prepared(own, training, device=CPU)
+    tensors = trained_tensors(own.model)
+    assert not set(own.unreached()) & set(tensors)
+    plan = plan_of(start, FEAM, sampling_rate=1.0, numbers=count(tensors))
+    held = by_provider([item.provider for item in receipts], 2, seed=0)
+    shares = federated_simulation.divided(receipts, held)
+    begin, sums = weights_of(tensors), []
+    for documents in (receipts, *shares):
+        update = federated_updates.update_of(own, documents, plan, training, device=CPU)
+        sums.append(update.compute(begin, 1).astype(np.float64))
+        update.close()
+    whole, one, other = sums
+    assert np.linalg.norm(one + other - whole) < 2e-2 * np.linalg.norm(whole)  # bfloat16
+    assert min(np.linalg.norm(one), np.linalg.norm(other)) > 0
+
+
+def test_what_does_not_fit_questions_is_refused_before_a_folder_is_taken(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    plan, out = plan_of(start, PROVIDER), tmp_path / "run"
+    apart = federated_simulation.divided(receipts, equal(len(receipts), 2, seed=0))
+    with pytest.raises(PrivacyError, match="at 2 clients"):
+        federated_simulation.simulate(
+            start, apart, plan, SETTINGS, out=out, name="receipts", quiet=True
+        )
+    for setting in ({"scaling": "public"}, {"averaging": "ema"}):
+        unknown = replace(SETTINGS.training, **setting)
+        with pytest.raises(PrivacyError, match=next(iter(setting))):
+            federated_updates.prepared(start, unknown, device=CPU)
+    assert not out.exists()
+
+
+def test_the_command_trains_a_checkpoint_that_answers_questions(
+    start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(tmp_path / "start", start, claims.public((), training={}))
+    told = [
+        *("federated", "simulate", "--task", "docvqa", "--start", str(tmp_path / "start")),
+        *("--data", "invented:receipt,providers=0:4,questions=keyed", "--documents", "6"),
+        *("--algorithm", PROVIDER, "--partition", "provider", "--clients", "2", "--rounds", "1"),
+        *("--trained", "output", "--accountant", "rdp", "--quiet"),
+        *("--out", str(tmp_path / "run")),
+    ]
+    assert main(told) == 0
+    assert DocVQACheckpoint.load(tmp_path / "run").asking == start.asking
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main([*told, "--label", "total"])
+    assert "questions have no labels" in capsys.readouterr().err

@@ -1,0 +1,103 @@
+"""Tasks that parties can train together: what a roster, a client and a claim say of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from hushdoc.labels import LabelledDocument
+from hushdoc_training.privacy.records import UNIT_DEFINITIONS
+from hushdoc_training.recipes.docvqa import federated_updates as docvqa_updates
+from hushdoc_training.recipes.docvqa import rows
+from hushdoc_training.recipes.docvqa import training as docvqa
+from hushdoc_training.recipes.docvqa.start import Start as DocVQAStart
+from hushdoc_training.recipes.federated_updates import ClientUpdate
+from hushdoc_training.recipes.kie import federated_updates as kie_updates
+from hushdoc_training.recipes.kie import training as kie
+from hushdoc_training.recipes.kie.identity import documents_digest
+from hushdoc_training.recipes.kie.records import known_labels, without_copies
+from hushdoc_training.recipes.kie.start import Start as KieStart
+
+Start = KieStart | DocVQAStart
+Documents = Sequence[LabelledDocument]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What differs between tasks; a start is one of its own.
+
+    Attributes:
+        word: Its name on the command line and in a roster.
+        told: What a roster says of a start besides.
+        described: What a claim says of a start.
+        labels_from_documents: Whether protected documents gave a start its labels.
+        prepared: Makes a party's model ready: frozen but for what is trained.
+        update_of: What a client computes of its documents.
+        readable: Raises unless all documents can be read.
+        known: Documents as a start reads them.
+        distinct: One of all documents with the same words.
+        digest: Of all that training reads, for the trainer alone.
+        definition: What one unit is, in a certificate.
+        save: Writes a start's model as a checkpoint.
+    """
+
+    word: str
+    told: Callable[[Any], Mapping[str, Any]]
+    described: Callable[[Any], Mapping[str, Any]]
+    labels_from_documents: Callable[[Any], bool]
+    prepared: Callable[..., None]
+    update_of: Callable[..., ClientUpdate[Any]]
+    readable: Callable[[Documents, Any], None]
+    known: Callable[[Documents, Any], Documents]
+    distinct: Callable[[Documents], list[LabelledDocument]]
+    digest: Callable[..., str]
+    definition: Callable[[str], str]
+    save: Callable[..., None]
+
+
+KIE = Task(
+    word="kie",
+    told=lambda start: {
+        "architecture": start.model.architecture,
+        "labels": list(start.labels.fields),
+        "preprocessing": start.preprocessing.to_dict(),
+    },
+    described=kie.described,
+    labels_from_documents=lambda start: start.labels.taken_from_documents,
+    prepared=kie_updates.prepared,
+    update_of=kie_updates.update_of,
+    readable=kie.require_readable,
+    known=lambda documents, start: known_labels(documents, start.labels, warned=False),
+    distinct=partial(without_copies, told=False),
+    digest=documents_digest,
+    definition=UNIT_DEFINITIONS.__getitem__,
+    save=kie.save,
+)
+
+DOCVQA = Task(
+    word="docvqa",
+    told=lambda start: {
+        "architecture": start.asking.kind,
+        "encoder": start.model.architecture,
+        "asking": start.asking.to_dict(),
+    },
+    described=docvqa.described,
+    labels_from_documents=lambda start: False,
+    prepared=docvqa_updates.prepared,
+    update_of=docvqa_updates.update_of,
+    readable=lambda documents, start: docvqa.require_readable(documents),
+    known=lambda documents, start: documents,
+    distinct=partial(docvqa.distinct, told=False),
+    digest=lambda documents, *, unit: docvqa.documents_digest(documents),
+    definition=rows.unit_definition,
+    save=docvqa.save,
+)
+
+TASKS = {task.word: task for task in (KIE, DOCVQA)}
+
+
+def task_of(start: Start) -> Task:
+    """Returns the task of a start."""
+    return DOCVQA if isinstance(start, DocVQAStart) else KIE
