@@ -60,6 +60,12 @@ COMMANDS = {
     "questions by document, the reader alone": (
         *("docvqa", "--privacy-unit", "document", "--trained", "output"),
     ),
+    "questions by providers' changes": (
+        *("docvqa", "--algorithm", "fl-provider-dp", "--learning-rate", "0.01"),
+    ),
+    "questions of two clients' providers": (
+        *("federated_docvqa", "--algorithm", "fl-provider-dp", "--learning-rate", "0.01"),
+    ),
     "forms of two clients": ("federated",),
     "forms of clients that may be silent": (
         *("federated", "--clients", "4", "--mode", "threshold", "--silent", "1"),
@@ -253,8 +259,8 @@ def _witnessed(name: str, copy: Path) -> int:
     assert Path(hushdoc_training.__file__).is_relative_to(copy)
     task, *further = COMMANDS[name]
     with tempfile.TemporaryDirectory(prefix="hushdoc-start-") as folder:
-        if task in ("kie", "docvqa", "federated"):
-            make = "pointer_start" if task == "docvqa" else "public_start"
+        if task in ("kie", "docvqa", "federated", "federated_docvqa"):
+            make = "pointer_start" if task.endswith("docvqa") else "public_start"
             start = getattr(hushdoc_witnessed, make)(Path(folder))
             command = getattr(hushdoc_witnessed, task)(start, *further)
         else:

@@ -121,3 +121,8 @@ def federated(start: Path, *further: str) -> tuple[str, ...]:
     few = ("--rounds", "2", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")
     plan = ("--clients", "2", "--accountant", "rdp", *few, *further)
     return ("federated", "simulate", "--start", str(start), "--trained", "encoder", *plan)
+
+
+def federated_docvqa(start: Path, *further: str) -> tuple[str, ...]:
+    """Returns a command by which two clients train a pointer in two rounds."""
+    return federated(start, "--task", "docvqa", *further)

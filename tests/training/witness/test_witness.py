@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hushdoc_witnessed
@@ -54,10 +54,24 @@ def test_a_private_training_on_questions_is_what_it_claims(
     assert any(f"{what}, unit {unit}, moves" in finding.what for finding in found.findings)
 
 
-def test_clipped_changes_of_questions_are_not_witnessed(tmp_path: Path) -> None:
+CHANGES = [hushdoc_witnessed.docvqa, hushdoc_witnessed.federated_docvqa]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", CHANGES)
+def test_changes_that_providers_of_questions_make_are_what_is_claimed(
+    command: Callable[..., tuple[str, ...]], tmp_path: Path
+) -> None:
+    how = ("--algorithm", "fl-provider-dp", "--learning-rate", "0.01")
+    found = witness(command(hushdoc_witnessed.pointer_start(tmp_path), *how))
+    assert differing(found) == []
+    assert (len(found.findings), found.runs) == (10, 6)
+
+
+def test_sums_of_gradients_of_questions_are_witnessed_of_one_holder_alone(tmp_path: Path) -> None:
     start = hushdoc_witnessed.pointer_start(tmp_path)
-    with pytest.raises(InputError, match="federated simulate"):
-        witness(hushdoc_witnessed.docvqa(start, "--algorithm", "fl-provider-dp"))
+    with pytest.raises(InputError, match="feam-dp --task docvqa|fl-provider-dp --task docvqa"):
+        witness(hushdoc_witnessed.federated_docvqa(start))
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from hushdoc_training.witness.federation import NOISE, OTHER_NOISE, Federation, 
 from hushdoc_training.witness.findings import Finding
 from hushdoc_training.witness.forms_witness import (
     Asked,
+    forms_for,
     near,
     norm,
     of_coin_below,
@@ -52,7 +53,7 @@ def averages(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
 
 
 def _testify(options: argparse.Namespace, runs: CommandRuns, *, alone: bool) -> list[Finding]:
-    clients = Federation.of(options, runs.folder, keys=2 if alone else 1)
+    clients = Federation.of(options, forms_for(options, runs.folder), keys=2 if alone else 1)
     few, whole = clients.forms.few, clients.forms.all
     own = clients.client if alone else 0
 

@@ -6,15 +6,14 @@ import argparse
 import hashlib
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Self
 
 from hushdoc_training import duplicates
 from hushdoc_training.data import dataset
 from hushdoc_training.federated import partition
 from hushdoc_training.witness.claimed import Claimed
-from hushdoc_training.witness.entropy import Entropy
-from hushdoc_training.witness.forms_witness import Asked, Forms, forms_for
+from hushdoc_training.witness.entropy import KEY_BYTES, Entropy
+from hushdoc_training.witness.forms_witness import Asked, Forms
 
 NOISE, OTHER_NOISE = 1, 2
 
@@ -38,9 +37,8 @@ class Federation:
     keys: int
 
     @classmethod
-    def of(cls, options: argparse.Namespace, folder: Path, *, keys: int = 1) -> Self:
-        """Writes the documents, and divides them as the command will."""
-        forms = forms_for(options, folder)
+    def of(cls, options: argparse.Namespace, forms: Forms, *, keys: int = 1) -> Self:
+        """Divides the documents as the command will."""
         documents = dataset.read(
             dataset.Source(location=str(forms.all), documents=None, seed=options.seed)
         )
@@ -73,9 +71,26 @@ class Federation:
         return Entropy(seed, {**fixed, self.keys * self.client: coins})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Alone:
+    """One holder of all documents, whose first two keys are those of coins and of noise."""
+
+    forms: Forms
+
+    def coins(self, asked: Asked, *, drawn: bool) -> bytes:
+        """Returns a key of coins; see `Forms.key`."""
+        return self.forms.key(asked, drawn=drawn)
+
+    def entropy(self, coins: bytes, seed: int) -> Entropy:
+        """Returns entropy by which these are the coins, and the seed chooses the noise."""
+        return Entropy(NOISE, {0: coins, 1: bytes([seed]) * KEY_BYTES})
+
+
 def overhead(claim: Claimed) -> float:
     """Returns how much more noise a sum has, where all clients take part, than is counted on."""
-    run = claim.settings["federated"]
+    run = claim.settings.get("federated")
+    if run is None:
+        return 1.0
     counted = run["perRound"] - run["silent"] - run["colluding"]
     return math.sqrt(run["perRound"] / counted)
 

@@ -48,6 +48,7 @@ from hushdoc_training.witness.optimizer_spy import (
 LEAST_FORMS = 7
 LABELS = ("answer", "header", "question")
 NOISE, OTHER_NOISE = b"n" * 32, b"o" * 32
+FORM = f"a document of {canaries.WINDOWS} windows"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +110,7 @@ def witnessed(
     asked: Asked,
     *,
     before: Mapping[str, torch.Tensor],
-    canary: str = f"a document of {canaries.WINDOWS} windows",
+    canary: str = FORM,
 ) -> list[Finding]:
     """Returns what was found of a neural training.
 
@@ -245,7 +246,7 @@ def of_coin_below(
     divided: float,
     part: float,
     *,
-    canary: str = f"a document of {canaries.WINDOWS} windows",
+    canary: str = FORM,
 ) -> list[Finding]:
     """Compares how the canary moved the sum that it was drawn for."""
     records = Asked(rate=claim.sampling_rate, unit=claim.unit).canary_records

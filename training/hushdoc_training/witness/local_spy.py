@@ -19,7 +19,10 @@ from hushdoc_training.witness.optimizer_spy import examples_with
 
 
 class LocalSpy:
-    """Inside a `with` block, steps move nothing but after a batch in which an example has a box."""
+    """Inside a `with` block, steps move nothing but after a batch in which an example has a box.
+
+    Plain gradient descent is let alone: central training adds its sums to the weights by it.
+    """
 
     def __init__(self, box: tuple[int, int, int, int]) -> None:
         """Names the box."""
@@ -31,7 +34,7 @@ class LocalSpy:
     def __enter__(self) -> Self:
         """Begins."""
         self._handles = [
-            nn.modules.module.register_module_forward_hook(self._look),
+            nn.modules.module.register_module_forward_hook(self._look, with_kwargs=True),
             register_optimizer_step_pre_hook(self._before),
             register_optimizer_step_post_hook(self._after),
         ]
@@ -47,13 +50,15 @@ class LocalSpy:
         for handle in self._handles:
             handle.remove()
 
-    def _look(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        marked = examples_with(self._box, inputs)
+    def _look(
+        self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: Any
+    ) -> None:
+        marked = examples_with(self._box, (*inputs, *named.values()))
         self._read |= marked is not None and bool(marked.any())
 
     def _before(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         self._rates = [group["lr"] for group in optimizer.param_groups]
-        if not self._read:
+        if not (self._read or isinstance(optimizer, torch.optim.SGD)):
             for group in optimizer.param_groups:
                 group["lr"] = 0.0
 

@@ -1,9 +1,9 @@
 """The witness of FL-PROVIDER-DP: what providers move, seen in the weights of the last round.
 
-No optimizer steps by a sum here: the server adds it to the weights. So local training is watched,
-and lets the canary's provider alone move anything. Then the released weights are those of the
-start, the noise of all rounds, and what the canary moved in the first, which it alone is drawn for.
-The runs are those of `forms_witness`; each form has a provider of its own.
+Sums are added to the weights as they are, by the server or by central training. So local training
+is watched, and lets the canary's provider alone move anything. Then the released weights are those
+of the start, the noise of all rounds, and what the canary moved in the first, which it alone is
+drawn for. The runs are those of `forms_witness`; each other document has a provider of its own.
 """
 
 from __future__ import annotations
@@ -21,9 +21,16 @@ from hushdoc.errors import InputError
 from hushdoc_training.witness import canaries, claimed, findings, named_weights
 from hushdoc_training.witness.claimed import Claimed
 from hushdoc_training.witness.command_runs import CommandRuns
-from hushdoc_training.witness.federation import NOISE, OTHER_NOISE, Federation, overhead
+from hushdoc_training.witness.federation import NOISE, OTHER_NOISE, Alone, Federation, overhead
 from hushdoc_training.witness.findings import Finding
-from hushdoc_training.witness.forms_witness import Asked, near, of_coin_below, weights_in
+from hushdoc_training.witness.forms_witness import (
+    FORM,
+    Asked,
+    forms_for,
+    near,
+    of_coin_below,
+    weights_in,
+)
 from hushdoc_training.witness.local_spy import LocalSpy
 from hushdoc_training.witness.optimizer_spy import Poison, changed_tensors
 
@@ -31,7 +38,24 @@ Weights = dict[str, torch.Tensor]
 
 
 def providers(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
-    """Runs `federated simulate --algorithm fl-provider-dp` and returns what was found.
+    """Runs `federated simulate --algorithm fl-provider-dp` and returns what was found."""
+    return changes(options, runs, Federation.of(options, forms_for(options, runs.folder)))
+
+
+def changes(
+    options: argparse.Namespace,
+    runs: CommandRuns,
+    parties: Federation | Alone,
+    *,
+    canary: str = FORM,
+) -> list[Finding]:
+    """Runs a command that steps by what local training moves, and returns what was found.
+
+    Args:
+        options: Of the command.
+        runs: What runs it.
+        parties: Who has which documents.
+        canary: What the canary is.
 
     Raises:
         InputError: What is released is not what is summed, but was multiplied by something.
@@ -41,25 +65,24 @@ def providers(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
             f"--trained {options.trained} is merged into other weights, in which the witness can't "
             "tell providers' parts. Witness the command with another part trained."
         )
-    clients = Federation.of(options, runs.folder)
-    few, whole = clients.forms.few, clients.forms.all
+    few, whole = parties.forms.few, parties.forms.all
 
     def run(data: Path, coins: bytes, seed: int = NOISE, *, poisoned: bool = False) -> Path:
         with Poison(canaries.MARK) if poisoned else nullcontext():
-            return runs.run(data, entropy=clients.entropy(coins, seed), spy=LocalSpy(canaries.MARK))
+            return runs.run(data, entropy=parties.entropy(coins, seed), spy=LocalSpy(canaries.MARK))
 
     asked = Asked(rate=options.sampling_rate, unit="provider")
-    below = clients.coins(asked, drawn=True)
+    below = parties.coins(asked, drawn=True)
     out = run(whole, below)
     claim, drawn, without = claimed.of_run(out), weights_in(out), weights_in(run(few, below))
     renewed = weights_in(run(few, below, OTHER_NOISE))
     divided = claim.number("clipping_norm") / claim.divisor
     times = 1 if claim.sampling_rate < 1 else claim.steps
     made = _of_noise(claim, divided, without, renewed)
-    made += _of_file(claim, weights_in(Path(options.start)), drawn, without, renewed)
-    made += of_coin_below(claim, divided * times, _norm(drawn, without))
+    made += _of_file(claim, weights_in(Path(options.start or "")), drawn, without, renewed)
+    made += of_coin_below(claim, divided * times, _norm(drawn, without), canary=canary)
     if claim.sampling_rate < 1:
-        above = clients.coins(asked, drawn=False)
+        above = parties.coins(asked, drawn=False)
         left_out = _norm(weights_in(run(whole, above)), weights_in(run(few, above)))
         what = f"a coin {near(claim)} above the sampling rate"
         made.append(findings.coin(what, drawn=left_out > 0, expected=False))

@@ -47,6 +47,7 @@ WITNESSES: dict[tuple[str, str], Testify] = {
     (FEDERATED, "feam-dp"): federated_witness.sums,
     (FEDERATED, "fedavg-dp"): federated_witness.averages,
     (FEDERATED, "fl-provider-dp"): providers_witness.providers,
+    (FEDERATED, "fl-provider-dp --task docvqa"): questions_witness.providers,
     (EVOLUTION, ""): votes_witness.testify,
 }
 """Who testifies of a task of `hushdoc train` in a mode, or of parties by an algorithm."""
@@ -73,8 +74,8 @@ def witness(command: Sequence[str]) -> Witnessed:
         options = build_parser().parse_args([*words, "--data", scratch, "--out", f"{scratch}/out"])
         key = (getattr(options, "task", ""), getattr(options, "mode", ""))
         if getattr(options, "action", "") == "simulate":
-            fields = options.task == "kie"
-            key = (FEDERATED, options.algorithm if fields else f"{options.algorithm} (questions)")
+            asked = "" if options.task == "kie" else f" --task {options.task}"
+            key = (FEDERATED, f"{options.algorithm}{asked}")
         if getattr(options, "method", "") == EVOLUTION:
             key = (EVOLUTION, "")
         if key not in WITNESSES:
