@@ -75,9 +75,9 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.spending import spending_of
 from hushdoc_training.privacy.trained_tensors import count, load, trained_tensors, weights_of
 from hushdoc_training.randomness.secret_stream import SecretStream
-from hushdoc_training.recipes import federated_updates as shared_updates
+from hushdoc_training.recipes import federated_kie, federated_updates
 from hushdoc_training.recipes.federated_updates import ClientUpdate
-from hushdoc_training.recipes.kie import epochs, federated_updates, private, recipe, training
+from hushdoc_training.recipes.kie import epochs, private, recipe, training
 from hushdoc_training.recipes.kie import start as kie_start
 from hushdoc_training.recipes.kie.recipe import Recipe
 from hushdoc_training.recipes.kie.settings import PrivateSettings
@@ -208,7 +208,7 @@ class Bench:
             ) as made,
         ):
             for number in range(1, plan.steps + 1):
-                rate = shared_updates.learning_rate(settings, plan.steps, number)
+                rate = federated_updates.learning_rate(settings, plan.steps, number)
                 epochs.set_rate(made.optimizer, rate)
                 made.step()
             plan.require_executed(made.receipt)
@@ -219,17 +219,17 @@ class Bench:
         """Trains with clients, each on its part of the documents, and leaves the last weights."""
         settings, local = self.settings(arm), self.local(arm)
         with adapters.merging(start.model):
-            federated_updates.prepared(start, settings, device=CPU)
+            federated_kie.prepared(start, settings, device=CPU)
             tensors = trained_tensors(start.model)
             plan = self.plan(arm, numbers=count(tensors))
             clients = [
-                federated_updates.update_of(
+                federated_kie.update_of(
                     shared(start), [documents[at] for at in held], plan, settings,
                     device=CPU, local=local,
                 )
                 for held in self.held(documents, arm)
             ]  # fmt: skip
-            server = shared_updates.server_step_of(plan, settings)
+            server = federated_updates.server_step_of(plan, settings)
             weights, stream = weights_of(tensors), SecretStream()
             for number in range(1, plan.rounds + 1):
                 total = np.zeros(plan.numbers, dtype=np.int64)
@@ -353,7 +353,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = (options.work or Path(scratch)) / options.data.name
         result, each = measured(options, scale, folder)
-        result["seconds_per_round_loopback"] = loopback(options, scale, folder)
+        result["seconds_per_round_loopback"] = loopback(options, scale, folder.parent)
     if options.figure:
         draw(each, options.figure, title=options.data.name)
     result |= {
@@ -435,9 +435,9 @@ def kept(bench: Bench, arm: Arm, folder: Path) -> float:
     return float(content["f1"])
 
 
-def loopback(options: argparse.Namespace, scale: Scale, folder: Path) -> float | None:
+def loopback(options: argparse.Namespace, scale: Scale, work: Path) -> float | None:
     """Returns the seconds of a round between real processes, of an earlier call where noted."""
-    noted = folder / "loopback.json"
+    noted = work / "loopback.json"
     if noted.is_file():
         content = json.loads(noted.read_text("utf-8"))
     elif options.flower_python is None:
@@ -449,7 +449,7 @@ def loopback(options: argparse.Namespace, scale: Scale, folder: Path) -> float |
             start="minilm",
             trained="output",
         )
-        folder.mkdir(parents=True, exist_ok=True)
+        work.mkdir(parents=True, exist_ok=True)
         noted.write_text(json.dumps(content), "utf-8")
     return float(content["seconds_per_round_loopback"])
 

@@ -24,8 +24,11 @@ from hushdoc_training.invented import stream
 from hushdoc_training.invented.settings import InventedConfig
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.trained_tensors import count, trained_tensors, weights_of
-from hushdoc_training.recipes import federated_parties, federated_simulation
-from hushdoc_training.recipes.docvqa import federated_updates
+from hushdoc_training.recipes import (
+    federated_docvqa,
+    federated_parties,
+    federated_simulation,
+)
 from hushdoc_training.recipes.docvqa import start as docvqa_start
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.docvqa.training import save
@@ -107,7 +110,7 @@ def test_questions_of_two_clients_add_up_to_those_of_one(
 ) -> None:
     own = replace(start, model=copy.deepcopy(start.model))
     training = PrivateSettings(trained="biases")
-    federated_updates.prepared(own, training, device=CPU)
+    federated_docvqa.prepared(own, training, device=CPU)
     tensors = trained_tensors(own.model)
     assert not set(own.unreached()) & set(tensors)
     plan = plan_of(start, FEAM, sampling_rate=1.0, numbers=count(tensors))
@@ -115,7 +118,7 @@ def test_questions_of_two_clients_add_up_to_those_of_one(
     shares = federated_simulation.divided(receipts, held)
     begin, sums = weights_of(tensors), []
     for documents in (receipts, *shares):
-        update = federated_updates.update_of(own, documents, plan, training, device=CPU)
+        update = federated_docvqa.update_of(own, documents, plan, training, device=CPU)
         sums.append(update.compute(begin, 1).astype(np.float64))
         update.close()
     whole, one, other = sums
@@ -135,7 +138,7 @@ def test_what_does_not_fit_questions_is_refused_before_a_folder_is_taken(
     for setting in ({"scaling": "public"}, {"averaging": "ema"}):
         unknown = replace(SETTINGS.training, **setting)
         with pytest.raises(PrivacyError, match=next(iter(setting))):
-            federated_updates.prepared(start, unknown, device=CPU)
+            federated_docvqa.prepared(start, unknown, device=CPU)
     assert not out.exists()
 
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
-from hushdoc_training.recipes.docvqa import federated_updates as docvqa_updates
+from hushdoc_training.recipes import federated_docvqa, federated_kie
 from hushdoc_training.recipes.docvqa import rows
 from hushdoc_training.recipes.docvqa import training as docvqa
 from hushdoc_training.recipes.docvqa.start import Start as DocVQAStart
 from hushdoc_training.recipes.federated_updates import ClientUpdate
-from hushdoc_training.recipes.kie import federated_updates as kie_updates
 from hushdoc_training.recipes.kie import training as kie
 from hushdoc_training.recipes.kie.identity import documents_digest
 from hushdoc_training.recipes.kie.records import known_labels, without_copies
@@ -66,8 +65,8 @@ KIE = Task(
     },
     described=kie.described,
     labels_from_documents=lambda start: start.labels.taken_from_documents,
-    prepared=kie_updates.prepared,
-    update_of=kie_updates.update_of,
+    prepared=federated_kie.prepared,
+    update_of=federated_kie.update_of,
     readable=kie.require_readable,
     known=lambda documents, start: known_labels(documents, start.labels, warned=False),
     distinct=partial(without_copies, told=False),
@@ -85,8 +84,8 @@ DOCVQA = Task(
     },
     described=docvqa.described,
     labels_from_documents=lambda start: False,
-    prepared=docvqa_updates.prepared,
-    update_of=docvqa_updates.update_of,
+    prepared=federated_docvqa.prepared,
+    update_of=federated_docvqa.update_of,
     readable=lambda documents, start: docvqa.require_readable(documents),
     known=lambda documents, start: documents,
     distinct=partial(docvqa.distinct, told=False),

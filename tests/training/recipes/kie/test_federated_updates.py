@@ -17,8 +17,8 @@ from hushdoc.labels import LabelledDocument
 from hushdoc_training.federated.plan import FEAM, FEDAVG, FEDAVG_DP, PROVIDER, FederatedPlan
 from hushdoc_training.federated.updates import FedAvgDp, LocalTraining
 from hushdoc_training.privacy.trained_tensors import count, trained_tensors, weights_of
-from hushdoc_training.recipes import federated_updates as shared_updates
-from hushdoc_training.recipes.kie import federated_updates, private
+from hushdoc_training.recipes import federated_kie, federated_updates
+from hushdoc_training.recipes.kie import private
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start
 
@@ -29,7 +29,7 @@ SETTINGS = PrivateSettings(trained="output", learning_rate=0.01)
 def own(start: Start) -> Start:
     """Returns a party's own start."""
     made = replace(start, model=copy.deepcopy(start.model))
-    federated_updates.prepared(made, SETTINGS, device=CPU)
+    federated_kie.prepared(made, SETTINGS, device=CPU)
     return made
 
 
@@ -60,7 +60,7 @@ def test_documents_of_two_clients_add_up_to_central_training(
     total = np.zeros(plan.numbers, dtype=np.int64)
     charged: list[int] = []
     for start, documents in zip(parties, (receipts[:3], receipts[3:5]), strict=True):
-        update = federated_updates.update_of(
+        update = federated_kie.update_of(
             start, documents, plan, SETTINGS, device=CPU, charge=charged.append
         )
         total += update.compute(begin, 1)
@@ -79,7 +79,7 @@ def test_documents_of_two_clients_add_up_to_central_training(
     expected = torch.cat(moments).numpy() / 0.1
     found = total * plan.lattice_step
     assert np.linalg.norm(found - expected) < 2e-2 * np.linalg.norm(expected)  # bfloat16
-    after = shared_updates.server_step_of(plan, SETTINGS).apply(begin, total, 1)
+    after = federated_updates.server_step_of(plan, SETTINGS).apply(begin, total, 1)
     assert np.abs(after - begin).max() == pytest.approx(SETTINGS.learning_rate, rel=1e-3)
 
 
@@ -92,15 +92,15 @@ def test_all_documents_of_a_provider_are_one_record(
         replace(item, provider=name)
         for item, name in zip(receipts, ("Ann Ltd.", "Bo", "ann ltd", "Bo"), strict=False)
     ]
-    assert len(federated_updates.providers_of(start, named)) == 2
-    update = federated_updates.update_of(
+    assert len(federated_kie.providers_of(start, named)) == 2
+    update = federated_kie.update_of(
         start, named, plan, SETTINGS, device=CPU, local=LocalTraining(learning_rate=0.05)
     )
     row = update.compute(weights_of(trained_tensors(start.model)), 1) * plan.lattice_step
     assert 0.5 * CLIP < np.linalg.norm(row) <= 2 * CLIP
     nobody = [replace(receipts[0], provider=None)]
     with pytest.raises(AnnotationError, match='Give every document its "provider"'):
-        federated_updates.update_of(start, nobody, plan, SETTINGS, device=CPU)
+        federated_kie.update_of(start, nobody, plan, SETTINGS, device=CPU)
 
 
 def test_clients_that_train_on_their_own_are_averaged(
@@ -110,9 +110,9 @@ def test_clients_that_train_on_their_own_are_averaged(
     begin = weights_of(trained_tensors(start.model))
     for algorithm, steps in ((FEDAVG, 1), (FEDAVG_DP, 2)):
         plan = plan_for(start, algorithm, local_steps=steps)
-        update = federated_updates.update_of(start, receipts[:4], plan, SETTINGS, device=CPU)
+        update = federated_kie.update_of(start, receipts[:4], plan, SETTINGS, device=CPU)
         total = update.compute(begin, 1) + update.compute(begin, 2)
-        after = shared_updates.server_step_of(plan, SETTINGS).apply(begin, total, 1)
+        after = federated_updates.server_step_of(plan, SETTINGS).apply(begin, total, 1)
         moved = np.abs(after - begin).max()
         assert 0 < moved <= 2 * steps * SETTINGS.learning_rate
     assert isinstance(update, FedAvgDp)
@@ -124,10 +124,10 @@ def test_what_only_central_training_has_is_refused(small_start: Start) -> None:
     for name, value in (("optimizer", "sgd"), ("averaging", "ema"), ("loss_bound", 4.0)):
         settings = replace(SETTINGS, **{name: value})
         with pytest.raises(PrivacyError, match=name):
-            federated_updates.prepared(start, settings, device=CPU)
+            federated_kie.prepared(start, settings, device=CPU)
     plan = plan_for(own(small_start), FEAM, privacy_unit="user")
     with pytest.raises(ValueError, match="privacy_unit is 'user'"):
-        federated_updates.update_of(start, [], plan, SETTINGS, device=CPU)
+        federated_kie.update_of(start, [], plan, SETTINGS, device=CPU)
     plan = plan_for(own(small_start), FEDAVG)
     with pytest.raises(ValueError, match="no budget"):
-        shared_updates.own_plan(plan)
+        federated_updates.own_plan(plan)
