@@ -29,6 +29,7 @@ from hushdoc_export.release import Release
 from hushdoc_training import synthetic_checkpoint
 from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.specification import draw
+from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
 from hushdoc_training.recipes.synthesis.reproduction import require_reproduced
 from hushdoc_training.synthetic_checkpoint import SyntheticCheckpoint
 
@@ -185,6 +186,29 @@ def test_words_that_a_specification_does_not_give_are_found(
     with pytest.raises(ArtifactError, match=found) as refused:
         require_reproduced(documents)
     assert refused.value.code == "DOCUMENTS_NOT_REPRODUCED"
+
+
+def test_words_come_from_the_list_that_the_certificate_names(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("jalan\nkopi\n")
+    (tmp_path / "other.txt").write_text("jalan\nkopi\nsecret\n")
+    listed, other = (
+        PublicWords.read(tmp_path / f"{name}.txt", overlap="none") for name in ("list", "other")
+    )
+    guarantee = build.guarantee(adversary=ADVERSARY)
+    claim = build.claim(guarantee, releases=("synthetic-records",), public_data=listed.data)
+    for number, words in enumerate((("kopi", "jalan"), ("secret",))):
+        made = SyntheticCheckpoint(
+            specifications=(replace(SPECIFICATIONS[0], words=words),), labels="sroie", claim=claim
+        )
+        synthetic_checkpoint.save(tmp_path / f"run{number}" / "checkpoint", made)
+        out = synthetic.export(tmp_path / f"run{number}", tmp_path / f"set{number}", RELEASE)
+        documents = SyntheticDocuments.open(out, policy=policy())
+        if not number:
+            require_reproduced(documents, words=listed)
+        for wrong in (NO_WORDS, other, *([listed] if number else [])):
+            with pytest.raises(ArtifactError, match="word") as refused:
+                require_reproduced(documents, words=wrong)
+            assert refused.value.code == "DOCUMENTS_NOT_REPRODUCED"
 
 
 def test_pages_of_another_generator_are_not_compared(sealed: Path) -> None:

@@ -53,6 +53,14 @@ def test_settings_out_of_range_are_wrong_usage(further: tuple[str, ...], data: P
     assert refused(data, *further) == 2
 
 
+def test_a_list_of_words_that_is_missing_or_none_is_refused(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(data, "--words", str(data.parent / "none.txt")) == 3
+    assert refused(data, "--words", str(data)) == 3  # lines of documents
+    assert capsys.readouterr().err.count("BAD_WORDS") == 2
+
+
 def test_a_delta_that_lets_a_document_be_published_is_refused(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

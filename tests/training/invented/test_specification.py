@@ -89,8 +89,14 @@ def test_a_share_of_the_factors_varies_and_the_content_always() -> None:
         {"content": "8" + "0" * 15},
         {"content": 5},
         {"version": 2},
-        {"words": ["secret"]},
+        {"secret": ["word"]},
         {"wear": None},
+        {"words": "total"},
+        {"words": ["two words"]},
+        {"words": ["12/05/2019"]},
+        {"words": ["x" * 25]},
+        {"words": ["word"] * 25},
+        {"words": [7]},
     ],
 )
 def test_a_specification_out_of_range_is_refused(change: dict[str, object]) -> None:
@@ -98,6 +104,25 @@ def test_a_specification_out_of_range_is_refused(change: dict[str, object]) -> N
         Specification.from_dict(SOME[0].to_dict() | change)
     with pytest.raises(AnnotationError, match="out of range"):
         Specification.from_dict([change])
+
+
+@pytest.mark.parametrize("kind", ["receipt", "till-receipt", "invoice"])
+def test_goods_are_called_by_the_words_of_a_specification(kind: str) -> None:
+    legible = {"wear": [1.0, 0.0, 0.0], "document_type": [kind == known for known in KNOWN_TYPES]}
+    one = draw(Draws(22), legible)
+    named = replace(one, words=("zanzibar", "quagga"))
+    texts, before = (
+        [
+            word.text.casefold()
+            for page in released.document_of(each, "fields").document.pages
+            for word in page.words
+        ]
+        for each in (named, one)
+    )
+    assert {"zanzibar", "quagga"} <= set(" ".join(texts).split())
+    assert not {"zanzibar", "quagga"} & set(" ".join(before).split())
+    assert Specification.from_dict(named.to_dict()) == named
+    assert "words" not in one.to_dict()
 
 
 def test_the_streams_pages_share_their_layout_with_specifications() -> None:

@@ -84,6 +84,37 @@ def test_one_document_more_moves_the_noiseless_sum_by_at_most_one(vote: str, nea
     assert min(moves) == 0.0
 
 
+def test_one_document_more_moves_the_sum_with_words_by_at_most_one() -> None:
+    rng = np.random.default_rng(2)
+    pool, listed = random_pool(rng), tuple(f"{chr(97 + place % 26)}{place}" for place in range(200))
+    cast = ballots.with_words(ballots.ballot("pages", pool, nearest=3), 30)
+    size, step = ballots.size_of("pages", pool) + len(listed), 2.0**-20
+    points = []
+    for number in (0, 1, 63, 64, 65, 200):
+        said = {*rng.permutation(listed)[:number].tolist(), "beside"}
+        points.append(np.concatenate([rng.random(30), ballots.presence(said, listed)]))
+    whole, _ = summed(points, cast, size, norm=1.0, step=step)
+    moves = []
+    for place in range(len(points)):
+        fewer, _ = summed([*points[:place], *points[place + 1 :]], cast, size, norm=1.0, step=step)
+        moves.append(float(np.linalg.norm(whole - fewer)) * step)
+    assert max(moves) <= 1.0
+    assert max(moves) == pytest.approx(1.0, abs=1e-4)  # of 64 words, and no more of 200
+    points[-1][:30] = 0.0  # a document that can't be embedded says no word either
+    assert not cast(points[-1]).any()
+
+
+def test_words_stand_out_of_the_noise_or_are_absent() -> None:
+    listed = ("jalan", "total", "quagga")
+    sums = np.array([0.9, 0.4, 0.0416]) / 8
+    assert proposals.shares_of_words(sums, listed, deviation=0.01 / 8) == {
+        "jalan": pytest.approx(0.9),
+        "total": pytest.approx(0.4),
+    }
+    assert proposals.shares_of_words(8 * sums, listed, deviation=0.2) == {"jalan": 1.0}
+    assert proposals.shares_of_words(-sums, listed, deviation=0.0001) == {}
+
+
 def test_a_vote_of_one_document_hangs_on_no_other() -> None:
     rng = np.random.default_rng(3)
     pool = random_pool(rng)

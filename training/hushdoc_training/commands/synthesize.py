@@ -15,6 +15,7 @@ from hushdoc_training.commands.training_options import (
     add_name,
     add_number,
     add_out,
+    add_overlap,
     add_votes,
     calibrated,
     print_head,
@@ -91,9 +92,17 @@ def _register_evolution(methods: Subcommands) -> None:
     )
     add_number(privacy, "--pool", "N", 600, "number of invented pages to vote for in a round")
     add_number(privacy, "--nearest", "N", 10, "number of invented pages that a document votes for")
+    privacy.add_argument(
+        "--words",
+        type=Path,
+        metavar="FILE",
+        help="public list, a word a line, of words that documents vote for too; goods of released "
+        "documents are called by those that stand out of the noise, and by no other",
+    )
+    add_overlap(privacy)
     add_votes(evolution, privacy, rounds=1, expected_records=500)
     evolution.add_argument("--quiet", action="store_true", help="print no progress")
-    evolution.mark_expert("--seed", "--pool", "--nearest")
+    evolution.mark_expert("--seed", "--pool", "--nearest", "--words")
     evolution.set_defaults(run=run_evolution, extra="training")
 
 
@@ -105,6 +114,12 @@ def _register_check(methods: Subcommands) -> None:
         "specification and compares words, boxes, labels, questions and pixels.",
     )
     check.add_argument("artifact", type=Path, metavar="ARTIFACT", help="the artifact's folder")
+    check.add_argument(
+        "--words",
+        type=Path,
+        metavar="FILE",
+        help="the public list that words were voted for out of, where the set was made with one",
+    )
     policy_options(check)
     check.set_defaults(run=run_check, extra="training")
 
@@ -114,11 +129,15 @@ def run_check(options: argparse.Namespace) -> int:
     from hushdoc.arguments import counted
     from hushdoc.synthetic_documents import SyntheticDocuments
     from hushdoc.system.progress import TaskProgress
+    from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
     from hushdoc_training.recipes.synthesis.reproduction import require_reproduced
 
+    words = NO_WORDS
+    if options.words is not None:
+        words = PublicWords.read(options.words, overlap="unknown")
     documents = SyntheticDocuments.open(options.artifact, policy=policy_from(options))
     with TaskProgress("document", quiet=False) as progress:
-        require_reproduced(documents, seen=progress.show)
+        require_reproduced(documents, words=words, seen=progress.show)
     print(f"{counted(len(documents), 'document')}: each is what its specification gives")
     return 0
 
@@ -129,11 +148,15 @@ def run_evolution(options: argparse.Namespace) -> int:
     from hushdoc_training.data import dataset
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes.synthesis import evolution
+    from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
     from hushdoc_training.runs import loop
 
     if options.documents_changed and options.ledger is None:
         options.refuse_usage("--documents-changed needs --ledger")
     settings = _settings(options)
+    words = NO_WORDS
+    if options.words is not None:
+        words = PublicWords.read(options.words, overlap=options.public_overlap)
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     if options.delta is None and ledger is None:
         options.delta = small_delta(max(1, options.expected_records))
@@ -155,6 +178,7 @@ def run_evolution(options: argparse.Namespace) -> int:
         resume=options.resume,
         quiet=options.quiet,
         copies=options.duplicates,
+        words=words,
     )
     if outcome.interrupted:
         raise loop.interrupted_after(outcome.charged)

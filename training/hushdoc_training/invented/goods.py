@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
 from hushdoc_training.invented import phrases
 from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.word_lists import word_list
+
+_WORDS_A_LINE = 3
+
+
+def called(descriptions: Iterable[str], words: Sequence[str]) -> list[str]:
+    """Returns what lines are for, the first ones called by given words as far as these go.
+
+    Example:
+        >>> called(["Tea", "Rice"], ["kopi"])
+        ['kopi', 'Rice']
+    """
+    starts = range(0, len(words), _WORDS_A_LINE)
+    lines = [" ".join(words[start : start + _WORDS_A_LINE]) for start in starts]
+    return [line or text for text, line in zip_longest(descriptions, lines) if text is not None]
 
 
 def sold(rng: Draws, trade: str) -> str:

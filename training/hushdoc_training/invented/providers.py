@@ -80,6 +80,7 @@ class Provider:
     goods: tuple[tuple[str, float], ...]  # descriptions and unit prices on account
     wares: tuple[tuple[str, float], ...]  # the same over the counter
     most_items: int | None = None  # in one sale; None for what is usual
+    words: tuple[str, ...] = ()  # that what it sells is called by
 
     @property
     def id(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from hushdoc_training.invented import people, phrases, places, values
+from hushdoc_training.invented import goods, people, phrases, places, values
 from hushdoc_training.invented.providers import Provider
 from hushdoc_training.invented.random_draws import Draws
 
@@ -53,11 +53,14 @@ class Sale:
 
 def draw_sale(provider: Provider, rng: Draws, *, wares: bool = False) -> Sale:
     """Returns a sale of this provider's goods."""
-    goods = provider.wares if wares else provider.goods
+    sold = provider.wares if wares else provider.goods
     most = rng.weighted(((2, 1.0), (4, 2.0), (7, 3.0), (12, 2.0), (20, 0.8)))
-    chosen = rng.sample(goods, provider.most_items or most)
+    chosen = rng.sample(sold, provider.most_items or most)
     chosen = chosen[: rng.integer(1, len(chosen))]
-    items = tuple(_item(description, price, rng, wares) for description, price in chosen)
+    texts = goods.called((text for text, _ in chosen), provider.words)
+    items = tuple(
+        _item(text, price, rng, wares) for (_, price), text in zip(chosen, texts, strict=True)
+    )
     subtotal = round(sum(item.amount for item in items), 2)
     tax = round(subtotal * provider.tax_rate, 2)
     day = values.day(rng, 1995, 2024)

@@ -92,6 +92,7 @@ class Shop:
     habits: Mapping[str, float]  # in [0, 1), by what they decide
     wares: tuple[tuple[str, str, float], ...]  # codes, descriptions and prices
     most_items: int | None = None  # in one sale; None for what is usual
+    words: tuple[str, ...] = ()  # that what it sells is called by
 
     def does(self, habit: str, share: float) -> bool:
         """Returns whether this shop has a habit that this share of all shops have."""

@@ -28,6 +28,9 @@ from hushdoc_training.invented.word_lists import word_lists
 
 VERSION = 1
 
+_LONGEST = 24
+"""Letters of a word that goods may be called by."""
+
 _KEY = 0x0D0C5BEC
 """Seeds the documents of specifications; the stream of a seed is another one."""
 
@@ -44,6 +47,9 @@ _DATES = {
     "Month d, yyyy": "%B %-d, %Y", "d Month yyyy": "%-d %B %Y",
 }  # fmt: skip
 _ITEMS = {"few": 2, "some": 5, "many": 10, "long": 20}
+MOST_WORDS = 24
+"""Words at most that a document's goods are called by."""
+
 _WEAR = {"clean": (0.0, 0.0, 0.0), "usual": (0.02, 1.5, 0.7), "rough": (0.06, 4.0, 1.5)}
 """Share of misread words, how far boxes are off in pixels, and how far pages are turned."""
 
@@ -86,11 +92,13 @@ class Specification:
         levels: The place of the value of every factor, in the order of FACTORS.
         provider: Whose document it is, from 0 to NUM_PROVIDERS - 1.
         content: Keys its amounts, dates, goods and noise, from 0 to below 2**63.
+        words: What goods are called by, three a line; forms and letters have none.
     """
 
     levels: tuple[int, ...]
     provider: int
     content: int
+    words: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises ValueError for what no document has."""
@@ -113,6 +121,12 @@ class Specification:
             if type(value) is not int or not 0 <= value < stop:
                 raise ValueError(f"{name} is {short_repr(value)}; expected 0 to {stop - 1}.")
 
+        if len(self.words) > MOST_WORDS or not all(map(is_word, self.words)):
+            raise ValueError(
+                f"words are {short_repr(self.words)}; expected at most {MOST_WORDS} of up to "
+                f"{_LONGEST} letters."
+            )
+
     def __getitem__(self, factor: str) -> str:
         """Returns the value of a factor."""
         return FACTORS[factor][self.levels[_NAMES.index(factor)]]
@@ -132,6 +146,7 @@ class Specification:
             "habits": habits,
             "provider": self.provider,
             "content": f"{self.content:016x}",
+            **({"words": list(self.words)} if self.words else {}),
         }
 
     @classmethod
@@ -149,7 +164,7 @@ class Specification:
 
 def _parsed(data: Any) -> Specification:
     expected = {"version", *_NAMES[:_HABIT], "habits", "provider", "content"}
-    if type(data) is not dict or data.keys() != expected or data["version"] != VERSION:
+    if type(data) is not dict or data.keys() - {"words"} != expected or data["version"] != VERSION:
         raise ValueError(f"it is {short_repr(data)}")
     habits, content = data["habits"], data["content"]
     if type(habits) is not list or re.fullmatch(r"[0-7][0-9a-f]{15}", content) is None:
@@ -159,7 +174,15 @@ def _parsed(data: Any) -> Specification:
         if data[name] not in FACTORS[name]:
             raise ValueError(f"{name} is {short_repr(data[name])}")
         levels.append(FACTORS[name].index(data[name]))
-    return Specification((*levels, *habits), data["provider"], int(content, 16))
+    words = data.get("words", [])
+    if type(words) is not list:
+        raise ValueError(f"words are {short_repr(words)}")
+    return Specification((*levels, *habits), data["provider"], int(content, 16), tuple(words))
+
+
+def is_word(text: object) -> bool:
+    """Returns whether something is a word that goods may be called by: letters, not too many."""
+    return type(text) is str and len(text) <= _LONGEST and text.isalpha()
 
 
 def draw(rng: Draws, weights: Weights | None = None) -> Specification:
@@ -168,11 +191,17 @@ def draw(rng: Draws, weights: Weights | None = None) -> Specification:
 
 
 def vary(
-    parent: Specification | None, rng: Draws, *, share: float, weights: Weights | None = None
+    parent: Specification | None,
+    rng: Draws,
+    *,
+    share: float,
+    weights: Weights | None = None,
+    words: Mapping[str, float] | None = None,
 ) -> Specification:
     """Returns one like its parent, each factor drawn anew with a probability; content always.
 
-    Layouts are drawn among those of the document type, so another type brings another layout.
+    Layouts are drawn among those of the document type, so another type brings another layout. Each
+    of the words stands on the document with its own probability.
     """
     weights = weights or {}
     levels: list[int] = []
@@ -190,7 +219,9 @@ def vary(
             kept = rng.weighted(pairs)
         levels.append(kept)
     content = sum(rng.integer(0, 2**21 - 1) << (21 * part) for part in range(3))
-    return Specification(tuple(levels), rng.integer(0, NUM_PROVIDERS - 1), content)
+    provider = rng.integer(0, NUM_PROVIDERS - 1)
+    said = [word for word, odds in (words or {}).items() if rng.flip(odds)][:MOST_WORDS]
+    return Specification(tuple(levels), provider, content, tuple(said))
 
 
 def plan_of(specification: Specification, *, labels: str = "fields") -> Plan:
@@ -256,6 +287,7 @@ def _shop(specification: Specification, habits: Sequence[float]) -> shops.Shop:
         currency=replace(own.currency, pattern=pattern),
         date_style=_DATES.get(specification["date_style"], own.date_style),
         most_items=_ITEMS.get(specification["items"]),
+        words=specification.words,
     )
 
 
@@ -273,4 +305,5 @@ def _provider(specification: Specification, habits: Sequence[float]) -> provider
         if specification["date_style"] == _OWN
         else specification["date_style"],
         most_items=_ITEMS.get(specification["items"]),
+        words=specification.words,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from hushdoc_training.invented import goods
 from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.shops import Shop, pattern
 
@@ -57,7 +58,11 @@ def draw_till_sale(shop: Shop, rng: Draws) -> TillSale:
     """Returns a sale of this shop."""
     most = rng.weighted(((1, 1.0), (3, 3.0), (6, 3.0), (10, 1.5), (18, 0.7)))
     chosen = rng.sample(shop.wares, rng.integer(1, shop.most_items or most))
-    items = tuple(_item(shop, *ware, rng) for ware in chosen)
+    texts = goods.called((text for _, text, _ in chosen), tuple(map(shop.cased, shop.words)))
+    items = tuple(
+        _item(shop, code, text, price, rng)
+        for (code, _, price), text in zip(chosen, texts, strict=True)
+    )
     subtotal = _rounded(
         sum(item.amount + sum(cost for _, cost in item.modifiers) for item in items), shop
     )

@@ -8,7 +8,7 @@ noise does not grow with the pool; `moments` is the point itself, to which propo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,12 @@ Floats = npt.NDArray[np.float64]
 Levels = npt.NDArray[np.int64]
 
 VOTES = ("pages", "factors", "moments")
+
+WORDS_SHARE = 0.5
+"""Share of the squared norm of a vote that words have, where they are voted for."""
+
+MOST_WORDS = 64
+"""For how many words a document votes at most."""
 
 Ballot = Callable[[Floats], Floats]
 """Returns the vote of the point of a document; of the point 0 nothing, the vector 0."""
@@ -45,6 +51,34 @@ class Pool:
     def starts(self) -> Levels:
         """Where each factor's values begin among all cells."""
         return np.concatenate(([0], np.cumsum(self.sizes)[:-1])).astype(np.int64)
+
+
+def presence(words: Container[str], listed: Sequence[str]) -> Floats:
+    """Returns a vote for the words of a document that a public list has, shape [len(listed)].
+
+    Each has 1/8, and there are at most 64, the first of the list: so its norm is at most 1, and a
+    word that the list lacks has no cell.
+
+    Example:
+        >>> presence({"jalan", "xyzzy"}, ("jalan", "total")).tolist()
+        [0.125, 0.0]
+    """
+    made = np.zeros(len(listed))
+    found = [place for place, word in enumerate(listed) if word in words]
+    made[found[:MOST_WORDS]] = 1 / np.sqrt(MOST_WORDS)
+    return made
+
+
+def with_words(cast: Ballot, size: int) -> Ballot:
+    """Returns a ballot of points of a size that a `presence` follows; both votes in one norm."""
+
+    def both(point: Floats) -> Floats:
+        if not point[:size].any():
+            return np.concatenate([cast(point[:size]), np.zeros(len(point) - size)])
+        pages = np.sqrt(1 - WORDS_SHARE) * cast(point[:size])
+        return np.concatenate([pages, np.sqrt(WORDS_SHARE) * point[size:]])
+
+    return both
 
 
 def size_of(vote: str, pool: Pool) -> int:

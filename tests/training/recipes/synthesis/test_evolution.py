@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from hushdoc.document.page import Box, Word
 from hushdoc.errors import (
     AnnotationError,
     CheckpointError,
+    InputError,
     OutputExistsError,
     OutputWriteError,
     PrivacyError,
@@ -29,11 +31,21 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.synthesis import evolution
 from hushdoc_training.recipes.synthesis.evolution import evolve
+from hushdoc_training.recipes.synthesis.public_words import PublicWords
 from hushdoc_training.recipes.synthesis.settings import EvolutionSettings, weights_of_factors
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.synthesis import ballots, embedding
 
-SMALL = EvolutionSettings(pool=12, nearest=3, documents=5, document_types=("receipt",))
+
+@pytest.fixture(autouse=True, scope="module")
+def _drawn_once() -> Iterator[None]:
+    """Most runs here have the same first pool."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(released, "document_of", cache(released.document_of))
+        yield
+
+
+SMALL = EvolutionSettings(pool=8, nearest=3, documents=4, document_types=("receipt",))
 SECRET = "Xyzzyvault"
 
 
@@ -124,6 +136,41 @@ def test_no_word_of_a_private_page_is_released_or_kept(tmp_path: Path) -> None:
     public = embedding.words_of(released.document_of(made.specifications[0], "fields").document)
     assert not any(SECRET.casefold() in word for word in public)
     assert all(SECRET not in word for word in word_list("goods.groceries"))
+
+
+def test_words_of_a_public_list_are_found_and_no_other(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("Zanzibar\nquagga\ntotal\n")
+    words = PublicWords.read(tmp_path / "list.txt", overlap="none")
+    word = Word(text="ZANZIBAR:", box=Box(x0=1, y0=1, x1=9, y1=9))
+    said = []
+    for item in PRIVATE:
+        (page,) = item.document.pages
+        page = replace(page, words=(word, *page.words))
+        said.append(replace(item, document=replace(item.document, pages=(page,))))
+    outcome = evolve(
+        said, plan(1, 1e4), SMALL, out=tmp_path / "run", name="r", quiet=True, words=words
+    )
+    assert outcome == Outcome(charged=1, interrupted=False)
+    made = synthetic_checkpoint.load(tmp_path / "run")
+    assert all("zanzibar" in one.words for one in made.specifications)
+    assert {word for one in made.specifications for word in one.words} <= {"zanzibar", "total"}
+    for one in made.specifications:
+        shown = embedding.words_of(released.document_of(one, "fields").document)
+        assert "zanzibar" in shown
+        assert not any(SECRET.casefold() in word for word in shown)
+    (data,) = made.claim.public_data
+    assert (data.name, data.overlap_with_protected) == ("list of 3 words", "none")
+    assert made.claim.guarantees[0].unit == "document"
+
+
+@pytest.mark.parametrize("content", ["", "two\nor 3\n", "x" * 25, "\n".join(["word"]) + "\n\x07"])
+def test_what_is_no_list_of_words_is_refused(content: str, tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text(content)
+    with pytest.raises(InputError) as refused:
+        PublicWords.read(tmp_path / "list.txt", overlap="none")
+    assert refused.value.code == "BAD_WORDS"
+    with pytest.raises(InputError):
+        PublicWords.read(tmp_path / "none.txt", overlap="none")
 
 
 def test_the_number_of_documents_shapes_nothing_that_is_released(tmp_path: Path) -> None:
@@ -255,7 +302,7 @@ def test_what_is_refused_before_a_charge_takes_no_folder(tmp_path: Path) -> None
         {"vote": "most"},
         {"labels": "none"},
         {"pool": 0},
-        {"nearest": 13},
+        {"nearest": 9},
         {"documents": 5001},
         {"document_types": ("poem",)},
         {"document_types": ()},

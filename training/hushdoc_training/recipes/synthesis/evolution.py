@@ -18,6 +18,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as packed
 
+from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, CheckpointError
 from hushdoc.labels import LabelledDocument
 from hushdoc.system import atomic_files
@@ -34,6 +35,7 @@ from hushdoc_training.private_view import PrivateView
 from hushdoc_training.receipt import Receipt
 from hushdoc_training.recipes.kie import identity
 from hushdoc_training.recipes.synthesis import settings as settings_of
+from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
 from hushdoc_training.recipes.synthesis.settings import EvolutionSettings
 from hushdoc_training.runs import loop, state
 from hushdoc_training.runs.account import Terms
@@ -44,7 +46,7 @@ from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
 from hushdoc_training.runs.run_folder import SETTINGS
 from hushdoc_training.synthesis import ballots, embedding, proposals
-from hushdoc_training.synthesis.ballots import Pool
+from hushdoc_training.synthesis.ballots import WORDS_SHARE, Pool
 from hushdoc_training.synthetic_checkpoint import SyntheticCheckpoint
 
 Floats = npt.NDArray[np.float64]
@@ -58,8 +60,9 @@ CONTRIBUTION = (
     "and how many do is not released"
 )
 ASSUMES = (
-    "how documents become points, the pools, the weights of votes, the thresholds, the number of "
-    "rounds and the size of the data set were chosen without looking at the documents",
+    "how documents become points, the pools, the list of words if there is one, the weights of "
+    "votes, the thresholds, the number of rounds and the size of the data set were chosen without "
+    "looking at the documents",
 )
 
 _VARIED = (0.35, 0.25, 0.18, 0.12)
@@ -76,12 +79,14 @@ class Proposal:
         weights: Odds of factors' values; those of the prior at first.
         parents: Pages to vary; none at first, and none where values were voted for.
         shares: How often each parent is varied.
+        words: Words that were found, with the share of documents that have each.
         rounds: How many noisy sums it was made from.
     """
 
     weights: dict[str, list[float]]
     parents: tuple[Specification, ...] = ()
     shares: Floats = field(default_factory=lambda: np.zeros(0))
+    words: dict[str, float] = field(default_factory=dict)
     rounds: int = 0
 
     def drawn(self, count: int, *key: int) -> tuple[Specification, ...]:
@@ -95,7 +100,11 @@ class Proposal:
             if self.parents:
                 parent = self.parents[int(np.searchsorted(ends, rng.unit() * ends[-1], "right"))]
             one = specification.vary(
-                parent, rng, share=share if parent else 1.0, weights=self.weights
+                parent,
+                rng,
+                share=share if parent else 1.0,
+                weights=self.weights,
+                words=self.words,
             )
             made.setdefault(one.id, one)
             number += 1
@@ -115,6 +124,7 @@ def evolve(
     resume: bool = False,
     quiet: bool = False,
     copies: str = "group",  # one of `duplicates.CHOICES`
+    words: PublicWords = NO_WORDS,  # what else may be voted for
 ) -> Outcome:
     """Takes all rounds of private votes and writes `out/checkpoint`.
 
@@ -135,7 +145,8 @@ def evolve(
             f"The plan has the unit '{plan.privacy_unit}', the norm {plan.clipping_norm:g} and the "
             f"sampling rate {plan.sampling_rate:g}; expected 'document', {NORM:g} and 1."
         )
-    declared = _declared(name, settings, hyperparameter_tuning, grouped=copies == "group")
+    grouped = copies == "group"
+    declared = _declared(name, settings, hyperparameter_tuning, words, grouped=grouped)
     terms = Terms(
         declared=declared,
         documents=identity.documents_digest(documents),
@@ -156,13 +167,17 @@ def evolve(
         return ended
     run = recipe.open()
     with state.locked(run.folder / SETTINGS):
-        return _take_rounds(run, _points(documents, copies), settings, quiet=quiet)
+        records = _points(documents, copies, words)
+        return _take_rounds(run, records, settings, words, quiet=quiet)
 
 
-def _declared(name: str, settings: EvolutionSettings, tuning: str, *, grouped: bool) -> Declared:
+def _declared(
+    name: str, settings: EvolutionSettings, tuning: str, words: PublicWords, *, grouped: bool
+) -> Declared:
     """Returns what the claim will say besides what was executed."""
     return Declared(
         name=name,
+        public_data=words.data,
         training={
             "method": "private evolution with a simulator",
             "embedding": embedding.VERSION,
@@ -179,8 +194,10 @@ def _declared(name: str, settings: EvolutionSettings, tuning: str, *, grouped: b
     )
 
 
-def _points(documents: Sequence[LabelledDocument], copies: str) -> Records[Floats]:
-    """Returns the point of every document; of copies of one another, of one."""
+def _points(
+    documents: Sequence[LabelledDocument], copies: str, words: PublicWords
+) -> Records[Floats]:
+    """Returns the point of every document and its words of the list; of copies, of one."""
     kept = list(documents)
     if copies == "group":
         kept = duplicates.distinct(
@@ -191,11 +208,21 @@ def _points(documents: Sequence[LabelledDocument], copies: str) -> Records[Float
             content=identity.content,
             told=False,
         )
-    return Records([[embedding.embed(labelled.document)] for labelled in kept], unit="document")
+
+    def point(document: Document) -> Floats:
+        listed = ballots.presence(embedding.words_of(document), words.words)
+        return np.concatenate([embedding.embed(document), listed])
+
+    return Records([[point(labelled.document)] for labelled in kept], unit="document")
 
 
 def _take_rounds(
-    run: PrivateRun, records: Records[Floats], settings: EvolutionSettings, *, quiet: bool
+    run: PrivateRun,
+    records: Records[Floats],
+    settings: EvolutionSettings,
+    words: PublicWords,
+    *,
+    quiet: bool,
 ) -> Outcome:
     charged, taken = _taken(run)
     receipt = taken[max(taken)][1] if taken else None
@@ -217,9 +244,12 @@ def _take_rounds(
                 sums = taken[number][0]
             else:
                 cast = ballots.ballot(settings.vote, pool, nearest=settings.nearest)
-                sums = votes.sums(cast, ballots.size_of(settings.vote, pool))
+                size = ballots.size_of(settings.vote, pool)
+                if words.words:
+                    cast = ballots.with_words(cast, embedding.SIZE)
+                sums = votes.sums(cast, size + len(words.words))
                 _save(run.folder, number, sums, votes.receipt)
-            proposal = after(proposal, specifications, pool, sums, settings, votes.deviation)
+            proposal = after(proposal, specifications, pool, sums, settings, votes.deviation, words)
             if interrupted() and number < run.plan.steps:
                 return Outcome(charged=votes.charged, interrupted=True)
     made = proposal.drawn(settings.documents, settings.seed, 0, _RELEASED)
@@ -264,20 +294,30 @@ def after(
     sums: Floats,
     settings: EvolutionSettings,
     deviation: float,
+    words: PublicWords = NO_WORDS,
 ) -> Proposal:
     """Returns the proposal that the noisy sum of a round's votes leads to."""
-    rounds = before.rounds + 1
+    rounds, said = before.rounds + 1, before.words
+    if words.words:
+        sums, of_words = np.split(sums, [-len(words.words)])
+        root = np.sqrt(WORDS_SHARE)
+        said = said | proposals.shares_of_words(
+            of_words / root, words.words, deviation=deviation / root
+        )
+        sums, deviation = sums / np.sqrt(1 - WORDS_SHARE), deviation / np.sqrt(1 - WORDS_SHARE)
     if settings.vote == "factors":
         found = proposals.shares_of_values(sums, pool.sizes, pool.weights, deviation=deviation)
         weights = {name: odds.tolist() for name, odds in zip(FACTORS, found, strict=True)}
         for name, allowed in settings_of.prior(settings).items():
             weights[name] = [odd * known for odd, known in zip(weights[name], allowed, strict=True)]
-        return Proposal(weights=weights, rounds=rounds)
+        return Proposal(weights=weights, words=said, rounds=rounds)
     if settings.vote == "pages":
         shares = proposals.shares_of_pages(sums, deviation=deviation)
     else:
         shares = proposals.shares_fitted(sums, pool.points)
-    return Proposal(weights=before.weights, parents=specifications, shares=shares, rounds=rounds)
+    return Proposal(
+        weights=before.weights, parents=specifications, shares=shares, words=said, rounds=rounds
+    )
 
 
 def _file(folder: Path, number: int) -> Path:

@@ -7,7 +7,7 @@ from anywhere but the public generator.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from PIL import Image
 
@@ -17,20 +17,26 @@ from hushdoc.errors import ArtifactError
 from hushdoc.synthetic_documents import SyntheticDocument, SyntheticDocuments
 from hushdoc_training.invented import released, specification
 from hushdoc_training.invented.specification import Specification
+from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
 
 
 def require_reproduced(
-    documents: SyntheticDocuments, *, seen: Callable[[int, int], None] = lambda done, total: None
+    documents: SyntheticDocuments,
+    *,
+    words: PublicWords = NO_WORDS,
+    seen: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Draws every document again and compares all of it.
 
     Args:
         documents: A verified set.
+        words: The public list that its words come from, if it has any.
         seen: Is told after each document how many are compared, of how many.
 
     Raises:
         ArtifactError: DOCUMENTS_NOT_REPRODUCED, where a document is not what its specification
-            gives, or this version draws other pages.
+            gives, has a word beside the list, or this version draws other pages; or the list is
+            not that of the certificate.
         AnnotationError: A specification is out of range.
     """
     version = documents.contents.generator
@@ -38,14 +44,23 @@ def require_reproduced(
         raise _not_reproduced(
             f"it was drawn by version {version} of the generator, this is {specification.VERSION}"
         )
+    named = {data.digest for data in documents.certificate.claim.public_data}
+    if not {data.digest for data in words.data} <= named:
+        raise _not_reproduced("its certificate names another list of words, or none")
+    listed = {*words.words}
     for number, item in enumerate(documents.documents):
-        _require_same(item, documents.contents.labels)
+        _require_same(item, documents.contents.labels, listed)
         seen(number + 1, len(documents))
 
 
-def _require_same(item: SyntheticDocument, labels: str) -> None:
+def _require_same(item: SyntheticDocument, labels: str, listed: Set[str]) -> None:
     found = item.labelled
     made = Specification.from_dict(dict(item.specification))
+    if beside := [word for word in made.words if word not in listed]:
+        raise _not_reproduced(
+            f"{short_repr(found.document.id)} has the word {short_repr(beside[0])}, and no list of "
+            "words that was given has it"
+        )
     drawn = released.document_of(made, labels)
     pages = found.document.pages
     differs = [
