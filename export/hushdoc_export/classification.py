@@ -13,9 +13,10 @@ from hushdoc.runtime.encoding import Preprocessing
 from hushdoc.runtime.graph_classifier import INPUTS, MODALITY_KEY, TASK
 from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.runtime.model import LABELS_FILE
-from hushdoc_export import probes, sealing
+from hushdoc_export import graph, probes, sealing
 from hushdoc_export.embedding import unlimited
-from hushdoc_export.release import Release, seal
+from hushdoc_export.release import LOADED, Release, Seen, origin_of, seal, unseen
+from hushdoc_training.image_checkpoint import ImageCheckpoint
 
 OUTPUT = "logits"
 
@@ -107,6 +108,40 @@ def export_image_classifier(
         preprocessing={**preprocessing.to_dict(), MODALITY_KEY: "image"},
         contents={LABELS_FILE: _named(labels)},
         labels=LabelSet(fields=tuple(labels)),
+    )
+
+
+def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen = unseen) -> Path:
+    """Returns the folder of the artifact that was made from a run of `hushdoc train images`.
+
+    Args:
+        checkpoint_folder: What training wrote, or the run folder around it.
+        out: Where the artifact shall stand; nothing may be there yet.
+        release: Who releases it, and as what.
+        seen: Is told how much is done, of 100.
+
+    Raises:
+        CheckpointError: The checkpoint is damaged, or its parts do not fit one another.
+        HushdocError: What `release.seal` raises.
+    """
+    graph.require_packages()
+    from hushdoc_training.models import image_classifier
+
+    stored = ImageCheckpoint.load(checkpoint_folder)
+    with graph.silence():
+        model = image_classifier.load(stored.folder, stored.architecture, len(stored.labels))
+    seen(LOADED, 100)
+    return seal(
+        out,
+        probes.of_images(_logits(model, "image"), stored.preprocessing, output=OUTPUT),
+        release,
+        task=TASK,
+        claim=stored.claim,
+        preprocessing={**stored.preprocessing.to_dict(), MODALITY_KEY: "image"},
+        contents={LABELS_FILE: _named(stored.labels)},
+        labels=LabelSet(fields=stored.labels),
+        origin=origin_of(stored.folder, stored.architecture),
+        seen=seen,
     )
 
 

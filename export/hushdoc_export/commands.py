@@ -176,11 +176,12 @@ def run(options: argparse.Namespace) -> int:
 def _check_usage(options: argparse.Namespace) -> None:
     """Refuses options that do not apply to what is exported."""
     from hushdoc_training.docvqa_checkpoint import holds_questions
+    from hushdoc_training.image_checkpoint import holds_images
     from hushdoc_training.synthetic_checkpoint import holds_documents
     from hushdoc_training.table_checkpoint import holds_table
 
-    documents = holds_documents(options.checkpoint)
-    other = _is_minilm(options) or _is_classifier(options) or documents
+    documents, images = holds_documents(options.checkpoint), holds_images(options.checkpoint)
+    other = _is_minilm(options) or _is_classifier(options) or documents or images
     asked = not other and holds_questions(options.checkpoint)
     table = not other and holds_table(options.checkpoint)
     network = not (other or asked or table)
@@ -276,10 +277,13 @@ def _table(options: argparse.Namespace, release: Release, out: Path) -> Path:
 def _network(options: argparse.Namespace, release: Release, out: Path) -> Path:
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.docvqa_checkpoint import holds_questions
+    from hushdoc_training.image_checkpoint import holds_images
     from hushdoc_training.synthetic_checkpoint import holds_documents
 
     if holds_questions(options.checkpoint):
         from hushdoc_export.docvqa import export
+    elif holds_images(options.checkpoint):
+        from hushdoc_export.classification import export
     elif holds_documents(options.checkpoint):
         from hushdoc_export.synthetic import export
     else:

@@ -106,7 +106,7 @@ def write(
     objects: Mapping[str, Mapping[str, Any]],  # by the names of their files
     *,
     claim: Claim,
-    tokenizer_json: str,
+    tokenizer_json: str | None,  # None where the model reads no words
     save_weights: Callable[[Path], None],  # writes model.safetensors and config.json
 ) -> None:
     """Writes the folder of a checkpoint of any task where nothing may be yet, whole or not."""
@@ -117,7 +117,8 @@ def write(
             text = json.dumps({**head, **value}, indent=2, sort_keys=True) + "\n"
             (partial / name).write_text(text, encoding="utf-8")
         (partial / "claim.json").write_bytes(claim.to_json())
-        (partial / "tokenizer.json").write_text(tokenizer_json, encoding="utf-8")
+        if tokenizer_json is not None:
+            (partial / "tokenizer.json").write_text(tokenizer_json, encoding="utf-8")
 
 
 def folder_of(folder: Path) -> Path:

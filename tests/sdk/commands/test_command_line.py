@@ -46,6 +46,7 @@ NEEDED = {
     "data show invented:form": "training",
     "train kie --data invented:form --out run": "training",
     "train docvqa --data invented:form --out run": "training",
+    "train images --data invented:form --out run": "training",
     "train clauses --data invented:contract --documents 9 --out run": "crf",
     "train classifier --data invented:form --documents 9 --out run": "crf",
     "synthesize evolution --data invented:form --out run": "training",

@@ -12,6 +12,7 @@ from hushdoc_training.commands import (
     clauses,
     configuration,
     docvqa,
+    images,
     kie_data,
     kie_public,
     kie_scores,
@@ -81,6 +82,7 @@ def register(subcommands: Subcommands) -> None:
     clauses.register(tasks)
     classifier.register(tasks)
     docvqa.register(tasks)
+    images.register(tasks)
 
 
 def _data_options(parser: CommandParser) -> None:

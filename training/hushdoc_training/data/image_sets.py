@@ -13,7 +13,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import repeat
 from pathlib import Path
 
 from hushdoc.arguments import printable, short_repr
@@ -63,9 +62,7 @@ def opened(
             documents = stack.enter_context(
                 dataset.opened(source, images=True, seen=seen, report=report)
             )
-            found = (
-                one for one in map(_of_labelled, documents, repeat(problems)) if one is not None
-            )
+            found = _of_labelled(documents, problems)
             title = "images of documents"
         kept = _distinct(found, source.location)
         for label, count in sorted(Counter(one.label for one in kept).items()):
@@ -140,21 +137,28 @@ def content_digest(document: ImageDocument) -> str:
     return digest.hexdigest()
 
 
-def _of_labelled(labelled: LabelledDocument, problems: Problems) -> ImageDocument | None:
-    """Returns a labelled document as images, its lines the boxes of its segments."""
-    document = labelled.document
-    if labelled.document_type is None:
-        problems.add(NO_CLASS, document.id)
-        return None
-    if any(page.image is None for page in document.pages):
-        problems.add(NO_IMAGE, document.id)
-        return None
-    return ImageDocument(
-        id=document.id,
-        label=labelled.document_type,
-        pages=tuple(replace(page, words=()) for page in document.pages),
-        lines=tuple(tuple(dict.fromkeys(page.segment_boxes())) for page in document.pages),
-    )
+def of_documents(documents: Iterable[LabelledDocument], where: str) -> tuple[ImageDocument, ...]:
+    """Returns labelled documents as images; EmptyDocumentError where none has image and class."""
+    return _distinct(_of_labelled(documents, Problems()), where)
+
+
+def _of_labelled(
+    documents: Iterable[LabelledDocument], problems: Problems
+) -> Iterator[ImageDocument]:
+    """Yields labelled documents as images, their lines the boxes of their segments."""
+    for labelled in documents:
+        document = labelled.document
+        if labelled.document_type is None:
+            problems.add(NO_CLASS, document.id)
+        elif any(page.image is None for page in document.pages):
+            problems.add(NO_IMAGE, document.id)
+        else:
+            yield ImageDocument(
+                id=document.id,
+                label=labelled.document_type,
+                pages=tuple(replace(page, words=()) for page in document.pages),
+                lines=tuple(tuple(dict.fromkeys(page.segment_boxes())) for page in document.pages),
+            )
 
 
 def _distinct(found: Iterable[ImageDocument], where: str) -> tuple[ImageDocument, ...]:

@@ -19,25 +19,30 @@ TOKENIZER = "tokenizer.json"
 """Kept in the run folder, so that a resumed run spells words as it did before."""
 
 
-class Begun(Protocol):
-    """A start: a model with its tokenizer and history."""
+class Claimed(Protocol):
+    """A start of any kind: its name and history."""
 
-    @property
-    def model(self) -> nn.Module: ...  # noqa: D102
-    @property
-    def tokenizer_json(self) -> str: ...  # noqa: D102
     @property
     def claim(self) -> Claim | None: ...  # noqa: D102
     @property
     def name(self) -> str: ...  # noqa: D102
 
 
-def history(start: Begun) -> tuple[PublicData, ...]:
+class Begun(Claimed, Protocol):
+    """A start that reads words: a model with its tokenizer and history."""
+
+    @property
+    def model(self) -> nn.Module: ...  # noqa: D102
+    @property
+    def tokenizer_json(self) -> str: ...  # noqa: D102
+
+
+def history(start: Claimed) -> tuple[PublicData, ...]:
     """Returns the public data that the start's own claim lists."""
     return start.claim.public_data if start.claim is not None else ()
 
 
-def added_to(start: Begun) -> Claim | None:
+def added_to(start: Claimed) -> Claim | None:
     """Returns the start's claim that private training adds itself to; a PrivacyError refuses one.
 
     It is that of a start that was trained on synthetic documents; none of one of public documents.
@@ -48,7 +53,7 @@ def added_to(start: Begun) -> Claim | None:
     return None
 
 
-def require_public(start: Begun) -> None:
+def require_public(start: Claimed) -> None:
     """Raises if the start's claim would be lost, whatever it says of its documents."""
     if start.claim is not None and start.claim.protected_data:
         raise PrivacyError(
@@ -58,7 +63,7 @@ def require_public(start: Begun) -> None:
         )
 
 
-def require_carried(start: Begun, claim: Claim) -> None:
+def require_carried(start: Claimed, claim: Claim) -> None:
     """Raises unless the claim of training without noise says all that the start's claim says."""
     if not continued.carries(claim, start.claim):
         require_public(start)

@@ -1,0 +1,1 @@
+"""Classes of pages by their images, with differential privacy and without."""
