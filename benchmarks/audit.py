@@ -66,6 +66,7 @@ COMMANDS = {
     "questions of two clients' providers": (
         *("federated_docvqa", "--algorithm", "fl-provider-dp", "--learning-rate", "0.01"),
     ),
+    "images": ("images",),
     "forms of two clients": ("federated",),
     "forms of clients that may be silent": (
         *("federated", "--clients", "4", "--mode", "threshold", "--silent", "1"),
@@ -263,6 +264,8 @@ def _witnessed(name: str, copy: Path) -> int:
             make = "pointer_start" if task.endswith("docvqa") else "public_start"
             start = getattr(hushdoc_witnessed, make)(Path(folder))
             command = getattr(hushdoc_witnessed, task)(start, *further)
+        elif task == "images":
+            command = hushdoc_witnessed.images(*further)
         else:
             command = ("synthesize" if task == "evolution" else "train", task, *further)
         try:

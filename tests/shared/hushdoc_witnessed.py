@@ -116,6 +116,12 @@ def docvqa(start: Path, *further: str) -> tuple[str, ...]:
     return ("train", "docvqa", "--start", str(start), *how, *few, *further)
 
 
+def images(*further: str) -> tuple[str, ...]:
+    """Returns a command that trains a small network on images in a few steps."""
+    few = ("--steps", "2", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")
+    return ("train", "images", "--clipping-norm", "0.01", *few, *further)
+
+
 def federated(start: Path, *further: str) -> tuple[str, ...]:
     """Returns a command by which two clients train it in two rounds."""
     few = ("--rounds", "2", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")

@@ -75,6 +75,15 @@ def test_sums_of_gradients_of_questions_are_witnessed_of_one_holder_alone(tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["small", "linear"])
+def test_a_private_training_on_images_is_what_it_claims(architecture: str) -> None:
+    found = witness(hushdoc_witnessed.images("--architecture", architecture))
+    assert differing(found) == []
+    assert (len(found.findings), found.runs) == (15, 7)
+    assert any("3 pages, unit document, moves" in finding.what for finding in found.findings)
+
+
+@pytest.mark.slow
 def test_private_votes_are_what_they_claim() -> None:
     few = ("--pool", "12", "--nearest", "3", "--rounds", "2", "--quiet")
     found = witness(("synthesize", "evolution", "--vote", "moments", *few))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from hushdoc_training.data.image_documents import ImageDocument
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
-    from hushdoc_training.recipes.images.training import Start
+    from hushdoc_training.recipes.images.settings import PlainSettings
 
 DESCRIPTION = """Trains a classifier of documents that reads the images of their pages.
 
@@ -193,8 +193,10 @@ def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
     mixing = [name for name in ("mixup", "cutmix") if getattr(options, name)]
     if mixing:
         raise PrivacyError(
-            f"--{' and --'.join(mixing)} mix two documents into one page, whose gradient belongs to "
-            "both, so that neither would be protected. Leave them out, or train without privacy.",
+            f"--{' and --'.join(mixing)} would mix two documents into one page, whose gradient "
+            "belongs to both, so that neither is protected. Leave them out, or train without "
+            "privacy.",
+            code="MIXED_RECORDS",
         )
     if options.dropout:
         options.refuse_usage("--dropout is of training without privacy")
@@ -246,7 +248,6 @@ def _train(
 ) -> None:
     from hushdoc_training.recipes import starts
     from hushdoc_training.recipes.images import training as images
-    from hushdoc_training.recipes.images.settings import PlainSettings
     from hushdoc_training.recipes.kie.settings import PrivateSettings
     from hushdoc_training.runs import loop
 

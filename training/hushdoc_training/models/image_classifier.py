@@ -91,7 +91,9 @@ def load(folder: Path, architecture: str, num_labels: int) -> nn.Module:
     return model
 
 
-def with_new_labels(model: nn.Module, architecture: str, num_labels: int, *, seed: int) -> nn.Module:
+def with_new_labels(
+    model: nn.Module, architecture: str, num_labels: int, *, seed: int
+) -> nn.Module:
     """Returns a classifier of other classes with the weights of this one, but its last layer's."""
     made = build(architecture, num_labels, seed=seed)
     kept = {

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
+from PIL import Image
 
 from hushdoc import labelled_files
 from hushdoc.document.document import Document
@@ -77,6 +79,37 @@ def questions(folder: Path, count: int, *, length: int, documents: int, last: bo
             provider="x canary",
             asked=WINDOWS // documents,
         )
+
+
+def images(folder: Path, count: int, classes: Sequence[str], *, last: bool) -> None:
+    """Writes gray pages, each a document, and where `last`, one of WINDOWS red pages after them.
+
+    Args:
+        folder: A new folder, with one below for each class.
+        count: How many others than the canary.
+        classes: Each has at least one of them; the canary is of the last.
+        last: Whether the canary is there.
+    """
+    chance = np.random.default_rng(5)
+    for number in range(count):
+        label = sorted(classes)[number % len(classes)]
+        (folder / label).mkdir(parents=True, exist_ok=True)
+        pixels = chance.integers(0, 256, (40, 30)).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / label / f"page-{number:05}.png")
+    if last:
+        red = [Image.new("RGB", (30, 40), (255, shade, shade)) for shade in range(WINDOWS)]
+        path = folder / max(classes) / "x-canary.tif"
+        red[0].save(path, save_all=True, append_images=red[1:])
+
+
+def is_red(inputs: tuple[object, ...]) -> torch.Tensor | None:
+    """Returns which of a batch of images [N, 3, height, width] are the canary's pages."""
+    for one in inputs:
+        if isinstance(one, torch.Tensor) and one.dim() == 4 and one.shape[1] == 3:
+            colours = one.detach().mean((2, 3))
+            found: torch.Tensor = colours[:, 0] - colours[:, 2] > 2
+            return found
+    return None
 
 
 def voters(path: Path, count: int, *, shrunk: bool) -> None:

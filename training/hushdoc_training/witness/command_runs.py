@@ -34,7 +34,7 @@ class CommandRuns:
         self.count += 1
         out = self.folder / f"run-{self.count}"
         # An audit's twin draws too, and is not what is looked at.
-        audits = self.command[0] == "train" and self.command[1] != "docvqa"
+        audits = self.command[0] == "train" and self.command[1] not in ("docvqa", "images")
         further = ("--no-audit",) if audits else ()
         arguments = [*self.command, *further, "--data", str(data), "--out", str(out)]
         said = io.StringIO()

@@ -19,12 +19,13 @@ from pathlib import Path
 
 import torch
 
-from hushdoc_training.witness import canaries, claimed, findings
+from hushdoc_training.witness import claimed, findings
 from hushdoc_training.witness.claimed import Claimed
 from hushdoc_training.witness.command_runs import CommandRuns
 from hushdoc_training.witness.federation import NOISE, OTHER_NOISE, Federation, overhead
 from hushdoc_training.witness.findings import Finding
 from hushdoc_training.witness.forms_witness import (
+    IN_BOX,
     Asked,
     forms_for,
     near,
@@ -80,7 +81,7 @@ def _testify(options: argparse.Namespace, runs: CommandRuns, *, alone: bool) -> 
         left_out = norm(frozen(whole, above)[own], frozen(few, above)[own])
         what = f"a coin {near(claim)} above the sampling rate"
         made.append(findings.coin(what, drawn=left_out > 0, expected=False))
-    with Poison(canaries.MARK):
+    with Poison(IN_BOX):
         poisoned = frozen(whole, below)[own]
     made += of_second_step(claim, divided, drawn[own], poisoned)
     return made + of_poison(divided, poisoned, without[own])

@@ -37,16 +37,19 @@ from hushdoc_training.witness.entropy import CLOSE, Coins, just_above, just_belo
 from hushdoc_training.witness.findings import Finding
 from hushdoc_training.witness.optimizer_spy import (
     KEPT_STEPS,
+    Marked,
     OptimizerSpy,
     Poison,
     Seen,
     changed_elsewhere,
     changed_tensors,
     tensors_of_file,
+    with_box,
 )
 
 LEAST_FORMS = 7
 LABELS = ("answer", "header", "question")
+IN_BOX = with_box(canaries.MARK)
 NOISE, OTHER_NOISE = b"n" * 32, b"o" * 32
 FORM = f"a document of {canaries.WINDOWS} windows"
 
@@ -111,6 +114,7 @@ def witnessed(
     *,
     before: Mapping[str, torch.Tensor],
     canary: str = FORM,
+    marked: Marked = IN_BOX,
 ) -> list[Finding]:
     """Returns what was found of a neural training.
 
@@ -120,6 +124,7 @@ def witnessed(
         asked: What keys are looked for.
         before: The tensors of its start; none where that is no run of the same task.
         canary: What the canary is.
+        marked: What finds its examples.
     """
     below, watch = forms.key(asked, drawn=True), OptimizerSpy(frozen=False)
     out = runs.run(forms.all, entropy=entropy(1, below, NOISE), spy=watch)
@@ -140,7 +145,7 @@ def witnessed(
         left_out = norm(_frozen(runs, forms.all, above), _frozen(runs, forms.few, above))
         what = f"a coin {near(claim)} above the sampling rate"
         made.append(findings.coin(what, drawn=left_out > 0, expected=False))
-    with Poison(canaries.MARK):
+    with Poison(marked):
         poisoned = _frozen(runs, forms.all, below)
     made += of_second_step(claim, divided, drawn, poisoned)
     return made + of_poison(divided, poisoned, without)

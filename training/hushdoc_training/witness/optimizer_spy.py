@@ -6,8 +6,9 @@ Hooks of torch, for every optimizer of the process; the training code is not tou
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
@@ -148,12 +149,16 @@ class OptimizerSpy:
         self._of(optimizer).weights = [digest(one) for one in _parameters(optimizer)]
 
 
-class Poison:
-    """Makes a model answer with no number for every example that has a box, inside the block."""
+Marked = Callable[[tuple[Any, ...]], torch.Tensor | None]
+"""Returns which examples of a module's inputs are the canary's; None where they can't tell."""
 
-    def __init__(self, box: tuple[int, int, int, int]) -> None:
-        """Names the box."""
-        self._box = torch.tensor(box)
+
+class Poison:
+    """Makes a model answer with no number for every example that is marked, inside the block."""
+
+    def __init__(self, marked: Marked) -> None:
+        """Takes what finds such examples among a module's inputs."""
+        self._marked = marked
 
     def __enter__(self) -> Self:
         """Begins."""
@@ -172,11 +177,17 @@ class Poison:
     def _spoil(
         self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: Any
     ) -> None:
-        marked = examples_with(self._box, (*inputs, *named.values()))
-        if marked is None or not isinstance(output, torch.Tensor):
+        marked = self._marked((*inputs, *named.values()))
+        answer = getattr(output, "logits", output)
+        if marked is None or not isinstance(answer, torch.Tensor):
             return
-        if len(output) == len(marked):
-            output.data[marked] = torch.nan
+        if len(answer) == len(marked):
+            answer.data[marked] = torch.nan
+
+
+def with_box(box: tuple[int, int, int, int]) -> Marked:
+    """Returns what finds examples that have a box."""
+    return partial(examples_with, torch.tensor(box))
 
 
 def examples_with(box: torch.Tensor, inputs: tuple[Any, ...]) -> torch.Tensor | None:

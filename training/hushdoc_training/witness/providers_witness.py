@@ -25,6 +25,7 @@ from hushdoc_training.witness.federation import NOISE, OTHER_NOISE, Alone, Feder
 from hushdoc_training.witness.findings import Finding
 from hushdoc_training.witness.forms_witness import (
     FORM,
+    IN_BOX,
     Asked,
     forms_for,
     near,
@@ -68,7 +69,7 @@ def changes(
     few, whole = parties.forms.few, parties.forms.all
 
     def run(data: Path, coins: bytes, seed: int = NOISE, *, poisoned: bool = False) -> Path:
-        with Poison(canaries.MARK) if poisoned else nullcontext():
+        with Poison(IN_BOX) if poisoned else nullcontext():
             return runs.run(data, entropy=parties.entropy(coins, seed), spy=LocalSpy(canaries.MARK))
 
     asked = Asked(rate=options.sampling_rate, unit="provider")

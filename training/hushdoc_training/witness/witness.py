@@ -16,6 +16,7 @@ from hushdoc.errors import InputError
 from hushdoc_training.witness import (
     federated_witness,
     forms_witness,
+    images_witness,
     providers_witness,
     questions_witness,
     tables_witness,
@@ -40,6 +41,7 @@ FEDERATED, EVOLUTION = "federated", "evolution"
 WITNESSES: dict[tuple[str, str], Testify] = {
     ("kie", ""): forms_witness.testify,
     ("docvqa", ""): questions_witness.testify,
+    ("images", ""): images_witness.testify,
     ("clauses", "dp-sgd"): tables_witness.clauses,
     ("classifier", "dp-sgd"): tables_witness.classifier,
     ("clauses", "term-dp"): terms_witness.clauses,
