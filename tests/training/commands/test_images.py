@@ -14,6 +14,7 @@ from hushdoc.accounting.mechanism import Composed, PoissonSampled
 from hushdoc_training.image_checkpoint import ImageCheckpoint
 
 CLASSES = ("dark", "light")
+FEW = ("--epochs", "8", "--batch-size", "4")
 PRIVATE = ("--epsilon", "8", "--steps", "2", "--expected-records", "4", "--sampling-rate", "0.5")
 
 
@@ -41,7 +42,7 @@ def train(out: Path, data: Path, *options: str | Path) -> int:
 @pytest.fixture(scope="module")
 def public(pages: Path) -> Path:
     out = pages.parent / "public"
-    assert train(out, pages, "--public", "--epochs", "8", "--batch-size", "4") == 0
+    assert train(out, pages, *FEW, "--public", "--public-overlap", "none") == 0
     return out
 
 
@@ -54,8 +55,7 @@ def test_training_without_privacy_says_so(public: Path) -> None:
 
 def test_private_training_claims_its_steps(public: Path, pages: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    options = tuple(option for option in PRIVATE)
-    assert train(out, pages, *options, "--start", public) == 0
+    assert train(out, pages, *PRIVATE, "--start", public) == 0
     claim = ImageCheckpoint.load(out).claim
     (guarantee,) = claim.guarantees
     assert (guarantee.kind, guarantee.unit) == ("dp", "document")
@@ -131,6 +131,6 @@ def test_from_a_folder_to_the_class_of_a_page(
     for label in CLASSES:
         page = pages / label / "0.png"
         capsys.readouterr()
-        command = ("classify", model, page, *limits, "--unit", "document", "--format", "json")
+        command = ("classify", model, page, *limits, "--unit", "document", "--json")
         assert main(list(map(str, command))) == 0
         assert json.loads(capsys.readouterr().out)["scores"][0]["label"] == label

@@ -164,6 +164,7 @@ def train_plain(
     """
     device = device or best_device()
     require_carried(start, claim)
+    require_known_classes(start, documents)
     examples = [example for record in _examples(start, documents) for example in record]
     claimed = hashlib.sha256(claim.to_json()).hexdigest()
     same = _identity(start, documents_digest(documents), claimed)
@@ -250,6 +251,7 @@ def train_private(
         view.note(COUNTS)
     grouped = arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
     require_known(plan, settings)
+    require_known_classes(start, documents)
     started_from = added_to(start)
     defined = UNIT_DEFINITIONS["document"]
     declared = Declared(
@@ -358,6 +360,21 @@ def require_known(plan: PrivacyPlan, settings: PrivateSettings) -> None:
             )
 
 
+def require_known_classes(start: Start, documents: Sequence[ImageDocument]) -> None:
+    """Raises unless there are documents, all of the start's classes, before a step is charged."""
+    if not documents:
+        raise EmptyDocumentError(
+            "There is no document to train on; at least one is needed. Check the data path."
+        )
+    known = start.labels.fields
+    if unknown := sorted({one.label for one in documents} - {*known}):
+        raise AnnotationError(
+            f"Documents are of the classes {short_repr(unknown, 200)}, which are not among "
+            f"{short_repr(list(known), 200)}. Name all classes with --label, or leave these "
+            "documents out."
+        )
+
+
 def losses_of(
     model: nn.Module, examples: Sequence[Example], *, device: torch.device
 ) -> torch.Tensor:
@@ -431,17 +448,7 @@ def save(folder: Path, start: Start, claim: Claim) -> None:
 
 def _examples(start: Start, documents: Sequence[ImageDocument]) -> list[list[Example]]:
     """Returns the pages of every document, each as the model reads it."""
-    if not documents:
-        raise EmptyDocumentError(
-            "There is no document to train on; at least one is needed. Check the data path."
-        )
     places = {label: place for place, label in enumerate(start.labels.fields)}
-    if unknown := sorted({one.label for one in documents} - places.keys()):
-        raise AnnotationError(
-            f"Documents are of the classes {short_repr(unknown, 200)}, which are not among "
-            f"{short_repr(list(places), 200)}. Name all classes with --label, or leave these "
-            "documents out."
-        )
     return [
         [
             Example(
