@@ -1,4 +1,4 @@
-# Two commands: `make demo` and `make test`. Each sets up everything it needs in .venv first.
+# Commands: `make demo`, `make demo-docvqa` and `make test`. Each sets up everything it needs in .venv first.
 SHELL := /bin/bash
 .ONESHELL:
 .SHELLFLAGS := -euo pipefail -c
@@ -10,11 +10,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Nothing here reads a hub: every model comes from a package or is made on the spot.
 export HF_HUB_OFFLINE := 1
 
-.PHONY: demo test lint slow audit clean help
+.PHONY: demo demo-docvqa test lint slow audit clean help
 
 help:
 	@echo "make demo   train, certify, export, verify, refuse, extract - within 5 minutes, or it says so"
 	@echo "make demo QUICK=1   the same commands in a fraction of the time; trains nothing useful"
+	@echo "make demo-docvqa   the same for questions, and an attack on providers - within 6 minutes, or it says so"
 	@echo "make test   style, types, floors and all tests but the slow ones - within 12 minutes on 2 cores"
 	@echo "make audit  a witness of every recipe, and privacy bugs put in on purpose - within 10 minutes"
 	@echo "make slow   the slow tests;  make lint   style, types and floors alone"
@@ -23,6 +24,12 @@ help:
 demo: .venv/.ready
 	@trap '' INT
 	$(BIN)/python samples/demo.py $(if $(filter-out 0,$(QUICK)),--quick) && exit || code=$$?
+	[ $$code = 130 ] || exit $$code
+	kill -INT $$PPID
+
+demo-docvqa: .venv/.ready
+	@trap '' INT
+	$(BIN)/python samples/docvqa_demo.py $(if $(filter-out 0,$(QUICK)),--quick) && exit || code=$$?
 	[ $$code = 130 ] || exit $$code
 	kill -INT $$PPID
 
@@ -70,4 +77,4 @@ lint: .venv/.ready
 	touch $@
 
 clean:
-	rm -rf .venv demo-output demo-quick dist build
+	rm -rf .venv demo-output demo-quick demo-docvqa-output demo-docvqa-quick dist build

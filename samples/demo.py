@@ -234,7 +234,7 @@ def invent(out: Path, scale: Scale, seconds: float) -> None:
             )
 
 
-def train(run: Path, headline: str, seconds: float, *options: str) -> None:
+def train(run: Path, headline: str, seconds: float, *options: str, task: str = "kie") -> None:
     """Trains, goes on with a training that was interrupted, or keeps one that is finished."""
     say(headline, seconds)
     if (run / "checkpoint").is_dir():
@@ -244,10 +244,10 @@ def train(run: Path, headline: str, seconds: float, *options: str) -> None:
         options = (*options, "--resume")
     else:  # it took no step
         shutil.rmtree(run, ignore_errors=True)
-    command("train kie", *options, f"--out {run}")
+    command(f"train {task}", *options, f"--out {run}")
 
 
-def export(out: Path, seconds: float) -> None:
+def export(out: Path, seconds: float, name: str = "demo-kie") -> None:
     """Seals the model with its certificate, under a key of its own."""
     say("Certifying and exporting: one ONNX file, one signed certificate", seconds)
     if not (out / "model").is_dir():
@@ -255,25 +255,25 @@ def export(out: Path, seconds: float) -> None:
         command(f"keygen --out {out}/keys/demo --name demo")
         command(
             f"export {out}/runs/private --out {out}/model --key {out}/keys/demo.key",
-            "--name demo-kie --version 1 --issuer demo",
+            f"--name {name} --version 1 --issuer demo",
         )
     command(f"inspect {out}/model --trust {out}/keys/demo.trust.json --html {out}/certificate.html")
 
 
-def check(out: Path) -> None:
+def check(out: Path, unit: str = "document") -> None:
     """Verifies the model; a stricter policy and a changed byte must be refused."""
     say("Verifying under a policy of epsilon <= 8")
-    command(f"verify {out}/model {trust(out)} --max-epsilon 8")
+    command(f"verify {out}/model {trust(out, unit)} --max-epsilon 8")
     say("A policy of epsilon <= 1 must refuse it")
-    command(f"verify {out}/model {trust(out)} --max-epsilon 1", expected=5)
+    command(f"verify {out}/model {trust(out, unit)} --max-epsilon 1", expected=5)
     say("A model with one byte changed must be refused")
     tamper(out)
-    command(f"verify {out}/tampered {trust(out)} --max-epsilon 8", expected=4)
+    command(f"verify {out}/tampered {trust(out, unit)} --max-epsilon 8", expected=4)
 
 
-def trust(out: Path) -> str:
+def trust(out: Path, unit: str = "document") -> str:
     """Returns the options that say whom to trust and what is protected."""
-    return f"--trust {out}/keys/demo.trust.json --max-delta 1e-5 --unit document"
+    return f"--trust {out}/keys/demo.trust.json --max-delta 1e-5 --unit {unit}"
 
 
 def command(*parts: str, expected: int = 0) -> None:
