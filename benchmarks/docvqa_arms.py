@@ -82,8 +82,9 @@ class Scale:
         asked: Others of each provider, that are asked about.
         public: Public documents that a start is trained on.
         public_epochs: Of that training.
-        epochs: Of a training without privacy.
+        epochs: Of a training without privacy, by architecture.
         last: Further ones, without dropout.
+        trained: What is trained without privacy, and with it, by architecture.
         size: Of a model from nothing, by architecture.
         rate: The peak of the learning rate without privacy, by architecture.
         steps: Of private training.
@@ -98,8 +99,12 @@ class Scale:
     asked: int = 3
     public: int = 240
     public_epochs: float = 2
-    epochs: float = 30
+    epochs: tuple[tuple[str, float], ...] = (("pointer", 10), ("vt5", 30))
     last: float = 15
+    trained: tuple[tuple[str, tuple[str, str]], ...] = (
+        ("pointer", ("output", "output")),
+        ("vt5", ("all", "encoder")),
+    )
     size: tuple[tuple[str, str], ...] = (("pointer", "small"), ("vt5", "tiny"))
     rate: tuple[tuple[str, float], ...] = (("pointer", 1e-3), ("vt5", 3e-3))
     steps: int = 10
@@ -115,7 +120,7 @@ QUICK = Scale(
     asked=1,
     public=8,
     public_epochs=1,
-    epochs=1,
+    epochs=(("pointer", 1), ("vt5", 1)),
     last=1,
     steps=2,
     canaries=16,
@@ -295,7 +300,8 @@ class Arms:
                 kind, epsilon = training.split("_eps")
                 unit = "document" if kind == "document" else "provider"
                 local = PAPER if kind == "local" else None
-                settings = PrivateSettings(trained="all" if local else "encoder")
+                learned = dict(scale.trained)[architecture][1]
+                settings = PrivateSettings(trained="all" if local else learned)
                 canaries = scale.canaries if unit == "provider" else 0
                 records = len(documents) if unit == "document" else scale.providers
                 expected = scale.sampling_rate * (records + canaries / 2)
@@ -319,7 +325,8 @@ class Arms:
         self, start: Start, documents: Documents, architecture: str, out: Path, *, seed: int
     ) -> None:
         """Trains without privacy, first with dropout and then without, into `out`."""
-        stages = ((Path(f"{out}-first"), self._scale.epochs, 0.1), (out, self._scale.last, 0.0))
+        first, learned = dict(self._scale.epochs)[architecture], dict(self._scale.trained)
+        stages = ((Path(f"{out}-first"), first, 0.1), (out, self._scale.last, 0.0))
         for folder, epochs, dropout in stages:
             if not (folder / "checkpoint").exists():
                 set_dropout(start.model, dropout)
@@ -333,6 +340,7 @@ class Arms:
                 train_plain(
                     start, documents, settings, out=folder, resume=folder.exists(), quiet=True,
                     claim=continued.without_privacy(claim, start.claim), device=CPU,
+                    trained=learned[architecture][0],
                 )  # fmt: skip
             start = start_from(str(folder), architecture=architecture)
 

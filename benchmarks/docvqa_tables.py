@@ -16,7 +16,8 @@ SIDES = ("members", "others")
 def figures(nearest: Mapping[str, Any], results: Results) -> dict[str, float | None]:
     """Returns the figures that are goals; None for what did not run.
 
-    What privacy keeps is that of the pointer, or of VT5 where no pointer was trained.
+    What privacy keeps is that of the pointer, or of VT5 where no pointer was trained: of the
+    non-private ANLS, and of what that gains over the start.
     """
 
     def of(arm: str, *path: str) -> float | None:
@@ -28,8 +29,8 @@ def figures(nearest: Mapping[str, Any], results: Results) -> dict[str, float | N
         )
 
     product = "pointer" if "pointer_provider_eps8" in results else "vt5"
-    kept, whole = (
-        of(f"{product}_{arm}", "others", "anls") for arm in ("provider_eps8", "nonprivate")
+    begun, kept, whole = (
+        of(f"{product}_{arm}", "others", "anls") for arm in ("start", "provider_eps8", "nonprivate")
     )
     bounds = [
         result["epsilon_lower"]
@@ -46,6 +47,12 @@ def figures(nearest: Mapping[str, Any], results: Results) -> dict[str, float | N
         "anls_vt5_nonprivate": of("vt5_nonprivate", "others", "anls"),
         "anls_provider_eps8": kept,
         "retention_provider_eps8": None if kept is None or not whole else round(kept / whole, 4),
+        "anls_start": begun,
+        "gain_kept_provider_eps8": (
+            None
+            if begun is None or kept is None or whole is None or whole <= begun
+            else round((kept - begun) / (whole - begun), 4)
+        ),
     }
     for end, arm in (("nonprivate", "vt5_nonprivate"), ("eps8", "vt5_provider_eps8")):
         found |= {

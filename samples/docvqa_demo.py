@@ -29,13 +29,17 @@ if TYPE_CHECKING:
 
     from hushdoc.labels import LabelledDocument
 
-KEYS = ("date", "document_number", "email", "iban", "phone", "provider_name", "tax_id", "total")
-"""What is asked for. No receipt has an account number, and many lack others."""
+KEYS = ("date", "email", "iban", "provider_name", "total")
+"""What is asked for. No receipt has an account number, and many lack an e-mail address."""
 
-WORDINGS = (0, 8)
+WORDINGS = (0, 4)
+"""Of each key; a reader of these few questions learns within minutes."""
 
 KNOWN, PROTECTED, OTHERS = (0, 400), (400, 800), (800, 1200)
 """Numbers of the providers that are learned from, protected, and never seen."""
+
+NOWHERE = "What is the IBAN?"
+"""A question that no receipt answers."""
 
 GOAL = 0.6
 """ANLS that every run reaches. The noise is drawn anew each time, so scores differ."""
@@ -71,7 +75,17 @@ class Scale:
 
 
 FULL = Scale()
-QUICK = Scale(public=24, private=24, asked=6, fields=0.5, epochs=1, steps=2, expected=6, quick=True)
+QUICK = Scale(
+    encoder="small",
+    public=24,
+    private=24,
+    asked=6,
+    fields=0.5,
+    epochs=1,
+    steps=2,
+    expected=6,
+    quick=True,
+)
 
 
 def main() -> int:
@@ -258,7 +272,7 @@ def questions(path: Path) -> tuple[str, str]:
     from hushdoc import labelled_files
 
     total = next(each for each in labelled_files.read_one(path).questions if each.key == "total")
-    return total.text, "What is the IBAN?"
+    return total.text, NOWHERE
 
 
 def attack(out: Path, seconds: float) -> None:

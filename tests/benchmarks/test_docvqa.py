@@ -69,6 +69,13 @@ def test_figures_are_null_for_what_did_not_run_and_means_of_what_did(
     assert (found["apk_accuracy_nonprivate"], found["apk_accuracy_eps8"]) == (0.85, 0.5)
     assert (found["memorised_nonprivate"], found["twin_alone_eps8"]) == (3.5, 1)
     assert found["epsilon_lower_eps8"] == 0.7  # the largest of all runs
+    assert found["gain_kept_provider_eps8"] is None  # no start ran
+    begun = {**results, "vt5_start": [result(0.2, 0.5, 0, None)]}
+    found = docvqa_tables.figures({}, begun)
+    assert found["anls_start"] == 0.2
+    assert found["gain_kept_provider_eps8"] == pytest.approx((0.25 - 0.2) / (0.5 - 0.2), abs=1e-4)
+    lost = {**results, "vt5_start": [result(0.6, 0.5, 0, None)]}
+    assert docvqa_tables.figures({}, lost)["gain_kept_provider_eps8"] is None  # nothing to keep
     lines = "\n".join(docvqa_tables.tables(results))
     assert "no bounds" in lines
     assert "vt5_nonprivate         0.100 +-0.000 | 0.500 +-0.000 | 0.500 +-0.100" in lines
@@ -89,3 +96,28 @@ def test_the_quick_run_answers_more_than_chance(run: Any) -> None:
     assert result["anls_vt5_nonprivate"] is not None
     assert 0 <= result["epsilon_lower_eps8"] <= 8
     assert "no bounds" in output
+
+
+@pytest.mark.slow
+def test_pointers_are_trained_from_a_public_run_that_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import docvqa_arms
+    import docvqa_tables
+
+    own = docvqa_arms.Arms(tmp_path / "own", docvqa_arms.QUICK, {})
+    begun = own.start("pointer")
+    public = str(tmp_path / "own" / "pointer-public")
+    arms = docvqa_arms.Arms(tmp_path / "arms", docvqa_arms.QUICK, {"pointer": public})
+    names = ("pointer_start", "pointer_nonprivate", "pointer_provider_eps8")
+    results = {name: [arms.result(name, 1)] for name in names}
+    assert not (tmp_path / "arms" / "pointer-public").exists()
+    found = docvqa_tables.figures({}, results)
+    assert found["anls_pointer_nonprivate"] is not None
+    assert found["anls_start"] == results["pointer_start"][0]["others"]["anls"]
+    assert 0 <= found["epsilon_lower_eps8"] <= results["pointer_provider_eps8"][0]["epsilon"] <= 8
+    encoder = begun.model.inner.state_dict()
+    for run in (tmp_path / "arms").glob("pointer_*-1-0"):
+        learned = docvqa_arms.start_from(str(run)).model.inner.state_dict()
+        assert all(learned[name].equal(value) for name, value in encoder.items())
