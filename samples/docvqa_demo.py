@@ -47,7 +47,7 @@ GOAL = 0.6
 PROMISED = 360.0
 """Seconds that the full demo takes at most, unless it says otherwise before it begins."""
 
-LEARNED, READ, POINTED, PRIVATE = 6.0, 2.5, 0.5, 0.7
+LEARNED, READ, POINTED, PRIVATE = 10.6, 4.3, 0.4, 0.6
 """What a page costs in windows of the machine's measurement: where MiniLM learns its fields, where
 MiniLM reads it with its questions, and where the reader alone learns of it, without privacy or
 with it."""
@@ -68,7 +68,7 @@ class Scale:
     private: int = 300
     asked: int = 40  # of each side, by the attack; and of unseen providers, for the score
     fields: float = 1.0  # passes over the public documents that teach their fields
-    epochs: float = 8.0  # passes of the reader
+    epochs: float = 16.0  # passes of the reader
     steps: int = 20
     expected: int = 100  # providers in a step
     quick: bool = False
@@ -286,7 +286,7 @@ def attack(out: Path, seconds: float) -> None:
 
 
 def scores(out: Path) -> dict[str, float]:
-    """Returns ANLS on pages of unseen providers, of the sealed artifact too."""
+    """Returns what each model's answers about pages of unseen providers are worth, as ANLS."""
     import torch
 
     from hushdoc import labelled_files
