@@ -111,6 +111,26 @@ def test_all_clients_are_given_the_weights_of_the_round(federation: Federation) 
             np.testing.assert_array_equal(one, other)
 
 
+def test_a_client_of_which_nothing_was_drawn_sends_noise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federation = Federation(tmp_path, plan(**MODES["individual-updates"]))
+    update, sent = federation.updates["second"], []
+    computed = update.compute
+    monkeypatch.setattr(update, "compute", lambda *given: 0 * computed(*given))
+
+    def hook(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+        if (frame.phase, client) == (frames.VECTOR, "second"):
+            sent.append(np.frombuffer(frame.payload, dtype="<i8"))
+        return (data,)
+
+    drive(federation.coordinator, Through(federation, hook))
+    rows = np.concatenate(sent)
+    assert len(rows) == NUMBERS * federation.plan.rounds
+    width = federation.plan.grid.share_width
+    assert 0.3 < np.sqrt(np.mean(rows.astype(float) ** 2)) / width < 2
+
+
 # Who dies when, and what becomes of the round: with masks that need all, it is aborted.
 
 
