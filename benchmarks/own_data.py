@@ -160,6 +160,9 @@ def main() -> int:
     parser.add_argument("--work", type=Path, help="keep runs here, and continue them")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     parser.add_argument("--seeds", type=int, help="how often each is trained (default: 3)")
+    parser.add_argument(
+        "--clause-types", nargs="+", help="to learn from contracts (default: the 4 most frequent)"
+    )
     options = parser.parse_args()
     scale = QUICK if options.quick else FULL
     scale = replace(scale, seeds=options.seeds or scale.seeds)
@@ -168,7 +171,7 @@ def main() -> int:
         corpora = {}
         for data in options.data:
             place = Place(data=data, folder=work / data.name, scale=scale)
-            corpora[data.name] = measured(place, options.start)
+            corpora[data.name] = measured(place, options.start, options.clause_types)
             print(json.dumps({"corpus": data.name, **corpora[data.name]}), flush=True)
     result = {
         "corpora": corpora,
@@ -184,10 +187,13 @@ def main() -> int:
     return 0
 
 
-def measured(place: Place, start: Path | None) -> dict[str, Any]:
+def measured(
+    place: Place, start: Path | None, clause_types: Sequence[str] | None
+) -> dict[str, Any]:
     """Returns the figures of one corpus, whose files say which command learns from them."""
     with contextlib.suppress(HushdocError):
-        return clauses(place, labelled_texts.read_contracts(labelled_texts.find(place.data)))
+        contracts = labelled_texts.read_contracts(labelled_texts.find(place.data))
+        return clauses(place, clause_types or frequent_types(contracts), len(contracts))
     with contextlib.suppress(HushdocError):
         return classes(place, labelled_texts.read_messages(labelled_texts.find(place.data)))
     return fields(place, start)
@@ -282,12 +288,15 @@ def invented_start(place: Place) -> tuple[Path, float]:
     return place.folder / "start", seconds
 
 
-def clauses(place: Place, contracts: Sequence[Contract]) -> dict[str, Any]:
-    """Returns the figures of contracts: means over their most frequent clause types."""
+def frequent_types(contracts: Sequence[Contract]) -> list[str]:
+    """Returns the most frequent clause types."""
     counts = Counter(label for item in contracts for label in {span[0] for span in item.spans})
-    ranked = [label for label, _ in counts.most_common() if label not in NO_CLAUSES]
-    labels = ranked[:CLAUSE_TYPES]
-    size = declared((1 - HELD_OUT) * len(contracts))
+    return [label for label, _ in counts.most_common() if label not in NO_CLAUSES][:CLAUSE_TYPES]
+
+
+def clauses(place: Place, labels: Sequence[str], num_contracts: int) -> dict[str, Any]:
+    """Returns the figures of contracts: means over clause types."""
+    size = declared((1 - HELD_OUT) * num_contracts)
     arms = {
         "not_private": f"--mode none --algorithm pa {place.scale.table}",
         "dp_eps8_document": f"--mode dp-sgd {PRIVATE} --expected-records {size} "

@@ -22,16 +22,29 @@ CONLL = "Acme B-party\nInc I-party\npays O\nBolt B-party\n. O\n\n-DOCSTART- O\n\
 train = CLAUSES.train
 
 
+DOCUMENTS = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
+
+
+@pytest.mark.parametrize(
+    ("mode", "verified", "policy"), [("dp-sgd", 0, DOCUMENTS), ("none", 5, ("--integrity-only",))]
+)
 def test_clauses_of_a_new_contract_are_found_where_they_stand(
-    clauses_runs: Path, release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    clauses_runs: Path,
+    release: Path,
+    tmp_path: Path,
+    mode: str,
+    verified: int,
+    policy: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert export(clauses_runs / "dp-sgd", tmp_path / "model", release) == 0
+    model = str(tmp_path / "model")
+    assert export(clauses_runs / mode, Path(model), release) == 0
+    trust = ("--trust", f"{release}.trust.json")
+    assert main(["verify", model, *trust, *DOCUMENTS]) == verified
     [contract] = clause_contracts.contracts(1, seed=5)
     (tmp_path / "contract.txt").write_text(contract.text, encoding="utf-8")
     capsys.readouterr()
-    limits = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
-    documents = (str(tmp_path / "model"), str(tmp_path / "contract.txt"))
-    asked = (*documents, "--trust", f"{release}.trust.json", *limits, "--json")
+    asked = (model, str(tmp_path / "contract.txt"), *trust, *policy, "--json")
     assert main(["extract", *asked]) == 0
     found = json.loads(capsys.readouterr().out)["fields"]
     assert len(found) >= len(contract.spans) - 1 >= 2
