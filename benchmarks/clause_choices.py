@@ -5,9 +5,10 @@
 
 Nested splits: `clauses.py` scores the companies whose salted digest says so, and none of them is
 read here. The others are cut into three folds, a company's contracts all in one; each candidate is
-trained without a fold at epsilon 8 and scored on it, for the clause types that most contracts have.
-The last candidate is what `private_runs.CLAUSES` and `private_tables` hold. Epsilon does not cover
-these looks. The last line is JSON.
+trained without a fold and scored on it, for the clause types that most contracts have: at epsilon
+8, or, to see what noise costs, by another `--arm`. TAKEN is what `private_runs.CLAUSES` and
+`private_tables` hold; "with pairs" also learns from neighbouring tokens, those pairs scaled like
+words that public contracts have. Epsilon does not cover these looks. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
@@ -26,7 +27,7 @@ import clauses
 import machine
 from clause_arms import SCHEME, Side, Task
 
-from hushdoc.hashing import Features
+from hushdoc.hashing import Features, FeatureScheme
 from hushdoc.labels import OUTSIDE
 from hushdoc_training import labelled_texts as readers
 from hushdoc_training.crf.corpus import is_held_out, sentence_corpus
@@ -37,15 +38,17 @@ from hushdoc_training.recipes.hashed import private_runs, private_tables
 FOLDS = 3
 ARM = "dp_sgd_8"
 WORDS = replace(SCHEME, bigrams=False, skip_grams=False)
+PAIRS = replace(SCHEME, skip_grams=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """Settings that can be looked at without a contract; steps and rate are those of `ARM`."""
+    """Settings that can be looked at without a contract; steps and rate are those of the arm."""
 
     emphasis: float
     rarity: float
     staying: float
+    scheme: FeatureScheme = WORDS
 
     def of(self, task: Task) -> Task:
         """Returns a task with these settings."""
@@ -53,14 +56,16 @@ class Candidate:
         return replace(task, settings=settings, rarity=self.rarity, staying=self.staying)
 
 
+TAKEN = Candidate(
+    emphasis=private_runs.CLAUSES.emphasis,
+    rarity=private_tables.RARITY,
+    staying=private_tables.STAYING,
+)
 CANDIDATES = {
     "until now": Candidate(emphasis=8.0, rarity=5.5, staying=1.0),
     "less rare": Candidate(emphasis=8.0, rarity=1.5, staying=3.0),
-    "less rare, more emphasis": Candidate(
-        emphasis=private_runs.CLAUSES.emphasis,
-        rarity=private_tables.RARITY,
-        staying=private_tables.STAYING,
-    ),
+    "less rare, more emphasis": TAKEN,
+    "with pairs": replace(TAKEN, scheme=PAIRS),
 }
 
 
@@ -70,17 +75,24 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="folder of CUAD's train.jsonl.gz")
     parser.add_argument("--types", type=int, default=8, help="clause types")
     parser.add_argument("--folds", type=int, default=FOLDS, help="folds that are scored")
+    parser.add_argument("--arm", choices=(ARM, "noiseless"), default=ARM, help="how it is trained")
+    parser.add_argument(
+        "--candidates", nargs="+", choices=CANDIDATES, default=[*CANDIDATES], help="only these"
+    )
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     options = parser.parse_args()
     began, cpu = time.monotonic(), time.process_time()
-    found: dict[str, dict[str, list[float]]] = {name: {} for name in CANDIDATES}
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in options.candidates}
     with tempfile.TemporaryDirectory() as folder:
         quick = options.quick or options.data is None
         types, folds = (1, 1) if quick else (options.types, options.folds)
-        for label, task in tasks(None if quick else options.data, types, folds, Path(folder)):
-            for name, candidate in CANDIDATES.items():
-                asked = candidate.of(task)
-                score = clauses.score(asked, clause_arms.train(asked, ARM))
+        schemes = {CANDIDATES[name].scheme for name in options.candidates}
+        data = None if quick else options.data
+        for label, made in tasks(data, types, folds, Path(folder), schemes):
+            for name in options.candidates:
+                candidate = CANDIDATES[name]
+                asked = candidate.of(made[candidate.scheme])
+                score = clauses.score(asked, clause_arms.train(asked, options.arm))
                 found[name].setdefault(label, []).append(round(score["f1"], 4))
             print(label, {name: scores[label] for name, scores in found.items()}, flush=True)
     means = {
@@ -91,6 +103,7 @@ def main() -> int:
         "mean_f1": means,
         "best": max(means, key=lambda name: means[name]),
         "f1": found,
+        "arm": options.arm,
         "quick": quick,
         **machine.stamp(began),
         "cpu_seconds": round(time.process_time() - cpu),
@@ -99,8 +112,10 @@ def main() -> int:
     return 0
 
 
-def tasks(data: Path | None, types: int, folds: int, folder: Path) -> Iterator[tuple[str, Task]]:
-    """Yields each clause type with a fold to score and the other folds to learn from."""
+def tasks(
+    data: Path | None, types: int, folds: int, folder: Path, schemes: Iterable[FeatureScheme]
+) -> Iterator[tuple[str, dict[FeatureScheme, Task]]]:
+    """Yields each clause type with a fold to score and the others to learn from, by scheme."""
     if data is None:
         contracts = clause_contracts.contracts(120)
         public = [contract.text for contract in clause_contracts.contracts(40, seed=1)]
@@ -108,7 +123,7 @@ def tasks(data: Path | None, types: int, folds: int, folder: Path) -> Iterator[t
         contracts = readers.read_contracts(data / "train.jsonl.gz")
         public = list(clauses.public_texts(data.parent))
     contracts, _ = clauses.by_company(contracts, clauses.HELD_OUT, clauses.SCORED)
-    background = clauses.public_features(public, WORDS)
+    backgrounds = {scheme: clauses.public_features(public, scheme) for scheme in schemes}
     labels = clauses.frequent_types(contracts, types)
     for fold in range(folds):
         sides = [
@@ -116,13 +131,16 @@ def tasks(data: Path | None, types: int, folds: int, folder: Path) -> Iterator[t
             for scored in (False, True)
         ]
         found = [sentence_corpus(side, labels[:1]) for side in sides]
-        features = [corpus.features(WORDS) for corpus in found]
+        features = {scheme: [corpus.features(scheme) for corpus in found] for scheme in backgrounds}
         for label in labels:
-            made = [
-                side_of(corpus.sentences, own, corpus.documents, side, label)
-                for corpus, own, side in zip(found, features, sides, strict=True)
-            ]
-            yield label, task_of(label, made, background, folder)
+            made = {}
+            for scheme, background in backgrounds.items():
+                both = [
+                    side_of(corpus.sentences, own, corpus.documents, side, label)
+                    for corpus, own, side in zip(found, features[scheme], sides, strict=True)
+                ]
+                made[scheme] = task_of(label, both, background, scheme, folder)
+            yield label, made
 
 
 def fold_of(contract: Contract) -> int:
@@ -153,14 +171,16 @@ def side_of(
     )
 
 
-def task_of(label: str, sides: Sequence[Side], background: Features, folder: Path) -> Task:
-    """Returns a clause type as `clauses.py` has it."""
+def task_of(
+    label: str, sides: Sequence[Side], background: Features, scheme: FeatureScheme, folder: Path
+) -> Task:
+    """Returns a clause type as `clauses.py` has it; what is learned from goes by "words" there."""
     train, test = sides
     return Task(
         names=(OUTSIDE, label),
         train=train,
         test=test,
-        schemes={"words": WORDS},
+        schemes={"words": scheme},
         public=background,
         expected_records=clauses.FULL.expected_records,
         puzzles=0,
