@@ -352,7 +352,7 @@ def _plan(task: Task, arm: str) -> tuple[float | None, Plan, Settings]:
     steps = CLASSIFIER_STEPS if task.classes else steps
     plan = Plan(
         steps=steps,
-        noise_multiplier=0.0 if epsilon is None else _noise_multiplier(epsilon, steps),
+        noise_multiplier=0.0 if epsilon is None else noise_multiplier(epsilon, steps),
         expected_records=task.expected_records,
     )
     return (
@@ -390,7 +390,8 @@ def fit_private(task: Task, arm: str, data: canaries.Data, scales: Floats) -> Pr
     )
 
 
-def _noise_multiplier(epsilon: float, steps: int) -> float:
+def noise_multiplier(epsilon: float, steps: int) -> float:
+    """Returns the noise multiplier of full batches."""
     return calibration.noise_multiplier(
         epsilon=epsilon, delta=DELTA, sampling_rate=1.0, steps=steps, accountant="pld"
     )

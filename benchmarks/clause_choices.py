@@ -6,9 +6,10 @@
 Nested splits: `clauses.py` scores the companies whose salted digest says so, and none of them is
 read here. The others are cut into three folds, a company's contracts all in one; each candidate is
 trained without a fold and scored on it, for the clause types that most contracts have: at epsilon
-8, or, to see what noise costs, by another `--arm`. TAKEN is what `private_runs.CLAUSES` and
-`private_tables` hold; "with pairs" also learns from neighbouring tokens, those pairs scaled like
-words that public contracts have. Epsilon does not cover these looks. The last line is JSON.
+8, or by another `--arm`, without public contracts or without noise. TAKEN is what
+`private_runs.CLAUSES` and `private_tables` hold; "with pairs" also learns from neighbouring tokens,
+those pairs scaled like words that public contracts have. Epsilon does not cover these looks. The
+last line is JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from hushdoc_training.labelled_texts import Contract
 from hushdoc_training.recipes.hashed import private_runs, private_tables
 
 FOLDS = 3
-ARM = "dp_sgd_8"
+ARMS = ("dp_sgd_8", clause_arms.PRIVATE_INVENTED, "noiseless")
 WORDS = replace(SCHEME, bigrams=False, skip_grams=False)
 PAIRS = replace(SCHEME, skip_grams=False)
 
@@ -75,7 +76,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="folder of CUAD's train.jsonl.gz")
     parser.add_argument("--types", type=int, default=8, help="clause types")
     parser.add_argument("--folds", type=int, default=FOLDS, help="folds that are scored")
-    parser.add_argument("--arm", choices=(ARM, "noiseless"), default=ARM, help="how it is trained")
+    parser.add_argument("--arm", choices=ARMS, default=ARMS[0], help="how it is trained")
     parser.add_argument(
         "--candidates", nargs="+", choices=CANDIDATES, default=[*CANDIDATES], help="only these"
     )

@@ -40,20 +40,31 @@ class Counted:
 def rarity_scales(data: RecordSet, rows: int, plan: Plan, *, stream: SecretStream) -> Counted:
     """Returns a scale for each row from one step's noisy counts: 1 for rare ones, FLOOR for common.
 
-    The square of the logarithm of how much rarer a row is than the most common one, as of inverse
-    document frequencies (Sparck Jones 1972), as a share of the largest that the noise leaves
-    visible.
+    Counts that the noise does not leave visible are all equally rare.
     """
     meter = Meter(planned_steps=plan.steps, privacy_unit=data.unit)
     grid = lattice.of_truncated(norm=plan.clipping_norm, noise_multiplier=plan.noise_multiplier)
     counts = noisy_counts(data, rows, plan, grid, meter=meter, stream=stream)
     meter.divided(plan.expected_records)
     least = max(_DEVIATIONS * grid.width, 1.0)
+    return Counted(scales=scales_of(counts, least=least), meter=meter)
+
+
+def scales_of(counts: Floats, *, least: float) -> Floats:
+    """Returns a scale for each row from its count; counts of at most `least` are equally rare.
+
+    The square of the logarithm of how much rarer a row is than the most common one, as of inverse
+    document frequencies (Sparck Jones 1972), as a share of the largest.
+
+    Example:
+        >>> scales_of(np.array([100.0, 10.0, 1.0, 0.0]), least=1.0).tolist()
+        [0.02, 0.25, 1.0, 1.0]
+    """
     largest = float(counts.max(initial=0.0))
     if largest < 2 * least:
-        return Counted(scales=np.ones(rows), meter=meter)
+        return np.ones(len(counts))
     rarity = np.log(largest / np.clip(counts, least, largest)) / np.log(largest / least)
-    return Counted(scales=np.maximum(rarity**_POWER, FLOOR), meter=meter)
+    return np.maximum(rarity**_POWER, FLOOR)
 
 
 def noisy_counts(
