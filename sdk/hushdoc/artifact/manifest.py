@@ -45,6 +45,9 @@ _WITHOUT_TABLE = ("synthetic-documents",)
 TABLE_KEY = "hashTable"
 """Key of the manifest's preprocessing that declares the table of an artifact of hashed features."""
 
+GRAPHS_KEY = "graphs"
+"""Key of the manifest's preprocessing: what graphs there are beside the entry, by their names."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Manifest(Record):
@@ -120,6 +123,7 @@ def require_agreement(
     tensors = findings[certificate.model.entry].tensors
     if tensors is not None and certificate.model.task not in _WITHOUT_TABLE:
         _require_declared_table(tensors, manifest, certificate.claim.transcripts.values())
+    _require_signed_graphs(findings, manifest["preprocessing"].get(GRAPHS_KEY, {}))
     for name, finding in findings.items():
         _require_same_id(name, finding.metadata, certificate.certificate_id)
 
@@ -143,6 +147,20 @@ def _require_declared_table(
     left_out = int(table.reference is not None)
     for rows, columns in sorted(sizes):
         safetensors_scan.require_table(tensors, table.tensor, rows=rows, columns=columns - left_out)
+
+
+def _require_signed_graphs(findings: Mapping[str, Finding], graphs: Any) -> None:
+    """Raises unless every graph beside the entry is a signed file of the format "onnx"."""
+    described = graphs.values() if isinstance(graphs, Mapping) else [graphs]
+    for graph in described:
+        entry = graph.get("entry") if isinstance(graph, Mapping) else None
+        found = findings.get(entry) if isinstance(entry, str) else None
+        if found is None or found.tensors is not None:
+            raise _bad_manifest(
+                f"{MANIFEST_FILE}.preprocessing.{GRAPHS_KEY} names {short_repr(entry, 120)}, which "
+                "is no signed ONNX file. Expected an object with the entry of each graph; fetch "
+                "the artifact again, or export it again."
+            )
 
 
 def _fills(event: Mechanism) -> Iterator[HashFill]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from hushdoc.artifact.artifact import Artifact
+from hushdoc.artifact.manifest import GRAPHS_KEY
 from hushdoc.errors import ArtifactError
 from hushdoc.runtime import generation, windows
 from hushdoc.runtime.answers import Candidate, Reading
@@ -31,7 +32,7 @@ from hushdoc.runtime.scoring import settings_errors
 from hushdoc.runtime.session import Array, Runtime, Session, require_finite, require_ports
 
 VISION, ENCODER, DECODER = "vision", "encoder", "decoder"
-GRAPHS = "graphs"
+GRAPHS = GRAPHS_KEY
 """Key of a manifest's preprocessing: by its name, each graph beside the entry, which is ENCODER."""
 
 WORDS = ("input_ids", "bbox", "attention_mask")

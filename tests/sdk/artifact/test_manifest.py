@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
-from hushdoc_mutation import COLUMNS, NOW, ROWS, TABLE, TableToy
+from hushdoc_mutation import COLUMNS, NOW, ROWS, TABLE, TableToy, Toy
 
 from hushdoc.artifact import artifact
 from hushdoc.artifact import manifest as contents
@@ -30,6 +31,40 @@ def test_the_entry_has_the_declared_format_whatever_its_name(build: ModuleType) 
     assert contents.format_of("other/Model.ONNX", odd) == "onnx"
     assert contents.format_of("table.safetensors", odd) == "safetensors"
     assert contents.format_of("tokenizer.json", odd) is None
+
+
+@pytest.mark.parametrize(
+    ("graphs", "sound"),
+    [
+        ({}, True),
+        ({"decoder": {"entry": "onnx/decoder.onnx"}}, True),
+        ({"decoder": {"entry": "onnx/other.onnx"}}, False),
+        ({"decoder": {"entry": "tokenizer.json"}}, False),  # signed, and never looked into
+        ({"decoder": {"entry": 7}}, False),
+        ({"decoder": {}}, False),
+        ({"decoder": None}, False),
+        (["onnx/decoder.onnx"], False),
+        (None, False),
+    ],
+)
+def test_graphs_beside_the_entry_are_signed_files(
+    build: ModuleType, tmp_path: Path, graphs: object, sound: bool
+) -> None:
+    class Several(Toy):
+        def files(self) -> dict[str, bytes]:
+            declared = {**self.build.MANIFEST, "preprocessing": {"graphs": graphs}}
+            files: dict[str, bytes] = self.build.files(
+                hushdoc_DOT_json=json.dumps(declared).encode()
+            )
+            return {**files, "onnx/decoder.onnx": files["onnx/model.onnx"]}
+
+    toy = Several(build, tmp_path, "a")
+    if sound:
+        assert artifact.verify(toy.folder, toy.policy, now=NOW).passed
+        return
+    with pytest.raises(ArtifactError, match="no signed ONNX file") as caught:
+        artifact.verify(toy.folder, toy.policy, now=NOW)
+    assert caught.value.code == "BAD_MANIFEST"
 
 
 def test_many_files_share_the_fields_that_one_may_have(build: ModuleType) -> None:
