@@ -31,7 +31,7 @@ def tokenizer_json() -> str:
 def start(*, image: bool = True) -> VT5Start:
     """Returns a random model, in eval mode, that answers differently from page to page."""
     torch.manual_seed(1)
-    made = vt5_start.from_nothing(tokenizer_json(), size=TINY, image=TINY_IMAGE if image else None)
+    made = vt5_start.from_nothing(tokenizer_json(), size=TINY, vision="tiny" if image else None)
     made.model.eval()
     return made
 
@@ -106,7 +106,7 @@ def taught(*, image: bool = False) -> VT5:
     """Returns a model of one layer, in eval mode, that answers LEARNED."""
     torch.manual_seed(5)
     made = vt5_start.from_nothing(
-        learned_tokenizer(), size=ONE_LAYER, image=TINY_IMAGE if image else None
+        learned_tokenizer(), size=ONE_LAYER, vision="tiny" if image else None
     )
     model, encoder = made.model.eval(), QuestionEncoder(made.tokenizer_json, asking())
     pages = {name: encoder.page(document(name).pages[0]) for name in PAGES}

@@ -1,19 +1,24 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from hushdoc import labelled_files
 from hushdoc.__main__ import main
+from hushdoc_training import invented
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
+from hushdoc_training.invented.settings import InventedConfig
 from hushdoc_training.models import vt5
 from hushdoc_training.recipes.docvqa.settings import DEFAULTS
 from hushdoc_training.recipes.docvqa.start import start_from
 from hushdoc_training.runs.run_folder import CONFIGURATION
 
 DATA = ("--data", "invented:receipt,questions=keyed,providers=0:4", "--documents", "6", "--quiet")
+KEYED = InventedConfig(document_types=("receipt",), providers=(0, 4), questions="keyed")
 SHORT = ("--steps", "2", "--expected-records", "2", "--sampling-rate", "0.5")
 
 
@@ -51,18 +56,24 @@ def test_a_public_start_is_trained_on_privately_by_providers(tmp_path: Path) -> 
     assert any("vocabulary" in said for said in DocVQACheckpoint.load(alone).claim.caveats)
 
 
-def test_a_vt5_is_trained_by_the_same_command(
+def test_a_vt5_is_trained_by_the_same_command_with_images(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    public, private = tmp_path / "public", tmp_path / "private"
-    begin = ["train", "docvqa", *DATA, "--architecture", "vt5", "--max-tokens", "96"]
-    assert main([*begin, "--start", "tiny", "--public", "--out", str(public)]) == 0
+    pages, public, private, none = (tmp_path / name for name in ("pages", "public", "run", "no"))
+    files = invented.write(pages, seed=1, count=3, config=KEYED)
+    common = ["train", "docvqa", "--data", str(pages), "--quiet"]
+    begin = [*common, "--architecture", "vt5", "--max-tokens", "96", "--start", "tiny"]
+    seeing = ("--image-encoder", "tiny")
+    assert main([*begin, *seeing, "--public", "--out", str(public)]) == 0
     require_defaults(public, "vt5")
-    goes_on = ["train", "docvqa", *DATA, "--start", str(public)]
+    goes_on = [*common, "--start", str(public)]
     by_rank = ("--trained", "lora:2", "--privacy-unit", "document", "--out", str(private))
     assert main([*goes_on, *SHORT, *by_rank]) == 0
     stored = DocVQACheckpoint.load(private)
     assert (stored.architecture, stored.asking.max_tokens) == ("vt5", 96)
+    assert stored.asking.image is not None
+    assert stored.claim.training["images"] is True
+    assert not any("weights" in data.name for data in stored.claim.public_data)  # tiny: random
     (guarantee,) = stored.claim.guarantees
     assert guarantee.unit == "document"
     assert stored.claim.training["trained"] == "lora:2"
@@ -71,14 +82,26 @@ def test_a_vt5_is_trained_by_the_same_command(
     assert before.keys() == after.keys()
     query = "t5.decoder.block.0.layer.0.SelfAttention.q.weight"
     assert not torch.equal(before[query], after[query])
-    assert torch.equal(before["t5.shared.weight"], after["t5.shared.weight"])
+    frozen = ("t5.shared.weight", "vision.embeddings.patch_embeddings.projection.weight")
+    assert all(torch.equal(before[name], after[name]) for name in frozen)
     again = str(tmp_path / "again")
     assert main([*goes_on, "--not-private", "--out", again]) == 0
     assert DocVQACheckpoint.load(Path(again)).claim.protected_data
-    capsys.readouterr()
-    assert main([*goes_on, "--architecture", "pointer", "--out", str(tmp_path / "no")]) == 4
-    assert "is a vt5; expected a pointer" in capsys.readouterr().err
-    assert not (tmp_path / "no").exists()
+    blind = tmp_path / "blind.jsonl"
+    seen = [labelled_files.read_one(file) for file in files]
+    pages_alone = [replace(page, image=None) for page in seen[0].document.pages]
+    unseen = replace(seen[0].document, pages=tuple(pages_alone))
+    blind.write_text(labelled_files.dumps(replace(seen[0], document=unseen)))
+    for change, code, said in (
+        (("--architecture", "pointer"), 4, "is a vt5; expected a pointer"),
+        (seeing, 4, "keeps to that"),
+        ((*SHORT, "--canaries", "4"), 3, "canaries are pages of words alone"),
+        ((*SHORT, "--data", str(blind)), 3, "has no image"),
+    ):
+        capsys.readouterr()
+        assert main([*goes_on, *change, "--out", str(none)]) == code
+        assert said in capsys.readouterr().err
+    assert not none.exists()
 
 
 @pytest.mark.parametrize("option", [("--ledger", "a"), ("--documents-changed",)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -97,6 +98,13 @@ def register(tasks: Subcommands) -> None:
         "`train kie`, or a transformers folder or hub id; for a VT5 tiny, small, or T5's folder or "
         f"hub id (default: {settings.told('start')})",
     )
+    model.add_argument(
+        "--image-encoder",
+        metavar="MODEL",
+        help="have a VT5 read the images of pages, which every page with words must have: DiT's "
+        "folder or hub id, which stays frozen, or tiny (random, for tests); a run in --start keeps "
+        "its own",
+    )
     add_overlap(model)
     add_recipe_number(
         model,
@@ -168,7 +176,13 @@ def register(tasks: Subcommands) -> None:
     )
     training.add_argument("--quiet", action="store_true", help="print no progress")
     parser.mark_expert(
-        "--seed", "--max-tokens", "--trained", "--batch-size", "--algorithm", "--passes"
+        "--seed",
+        "--image-encoder",
+        "--max-tokens",
+        "--trained",
+        "--batch-size",
+        "--algorithm",
+        "--passes",
     )
     parser.earlier = partial(
         configuration.earlier,
@@ -182,6 +196,7 @@ def run(options: argparse.Namespace) -> int:
     require_installed()
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.data import dataset, providers
+    from hushdoc_training.recipes.docvqa.start import reads_images
 
     private = takes_noise(options)
     invented = options.data.startswith("invented:")
@@ -197,19 +212,27 @@ def run(options: argparse.Namespace) -> int:
         location=options.data, documents=options.documents, seed=options.seed, labels=None
     )
     hidden = private and options.private_numbers == "hidden"
+    images = options.image_encoder is not None or (
+        options.start is not None and reads_images(options.start)
+    )
     sealed = synthetic_data.opened(options)
-    documents: Sequence[LabelledDocument]
-    if sealed is not None:
-        documents = list(sealed)
-    else:
-        with TaskProgress("document", quiet=options.quiet) as progress:
-            documents = dataset.read(
-                source, seen=progress.show, report=kie_data.reporter(source, hidden=hidden)
-            )
-    if not hidden:
-        for line in providers.doubts(item.provider for item in documents):
-            print(f"warning: {line}", file=sys.stderr)
-    _train(options, source, documents, ledger=ledger, plan=plan, sealed=sealed)
+    progress = TaskProgress("document", quiet=options.quiet)
+    with (
+        progress,
+        dataset.opened(
+            source,
+            images=images,
+            seen=progress.show,
+            report=kie_data.reporter(source, hidden=hidden),
+        )
+        if sealed is None
+        else nullcontext(list(sealed)) as documents,
+    ):
+        progress.close()
+        if not hidden:
+            for line in providers.doubts(item.provider for item in documents):
+                print(f"warning: {line}", file=sys.stderr)
+        _train(options, source, documents, ledger=ledger, plan=plan, sealed=sealed)
     return 0
 
 
@@ -261,6 +284,7 @@ def _train(
         options.start or settings.DEFAULTS[options.architecture or "pointer"].start,
         architecture=options.architecture,
         max_tokens=options.max_tokens,
+        image_encoder=options.image_encoder,
         vocabulary=lambda: (
             [
                 text
@@ -279,6 +303,10 @@ def _train(
     _complete(options, start)
     name = options.name or kie_data.name_of(source, ledger, public=options.public)
     weights = kie_data.published_weights(start.name, start.claim, options)
+    if options.image_encoder is not None:
+        weights += kie_data.published_weights(
+            options.image_encoder, start.claim, options, uses=("pretraining",)
+        )
     if plan is not None:
         local = None
         with usage_errors(options):

@@ -14,6 +14,7 @@ from hushdoc_training.commands.training_options import require_installed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from hushdoc.commands.parsing import Subcommands
     from hushdoc.labels import LabelledDocument
@@ -115,10 +116,23 @@ def run_providers(options: argparse.Namespace) -> int:
     require_installed()
     with needs_extra("scikit-learn", "crf"):
         import sklearn  # noqa: F401  # before anything is asked
+    model = _scorer(str(options.model))
+    with (
+        _opened(options.members, options, model) as members,
+        _opened(options.others, options, model) as others,
+    ):
+        return _show_providers(options, model, members, others)
+
+
+def _show_providers(
+    options: argparse.Namespace,
+    model: Scorer,
+    members: Sequence[LabelledDocument],
+    others: Sequence[LabelledDocument],
+) -> int:
     from hushdoc_training.audit import memorization, provider_membership
     from hushdoc_training.data import providers
 
-    members, others = (_read(where, options) for where in (options.members, options.others))
     names = [set(providers.grouped(documents)) for documents in (members, others)]
     if both := sorted(names[0] & names[1]):
         raise InputError(
@@ -126,7 +140,6 @@ def run_providers(options: argparse.Namespace) -> int:
             f"{short_repr(both[0])}; expected members and others apart. Give documents of other "
             "providers."
         )
-    model = _scorer(str(options.model))
     start = _scorer(options.start, like=model)
     documents = [*members, *others]
     scores = model.score(documents)
@@ -159,15 +172,16 @@ def run_memorization(options: argparse.Namespace) -> int:
     require_installed()
     from hushdoc_training.audit import memorization
 
-    hidden = memorization.hidden(_read(options.members, options))
-    if not hidden:
-        raise InputError(
-            "No document has a question whose answer could be hidden; expected questions with the "
-            f"keys {', '.join(memorization.KEYS)}. Give documents with such questions."
-        )
     model = _scorer(str(options.model))
-    twin = _scorer(options.twin, like=model)
-    found = memorization.compared(model.score(hidden), twin.score(hidden))
+    with _opened(options.members, options, model) as members:
+        hidden = memorization.hidden(members)
+        if not hidden:
+            raise InputError(
+                "No document has a question whose answer could be hidden; expected questions with "
+                f"the keys {', '.join(memorization.KEYS)}. Give documents with such questions."
+            )
+        twin = _scorer(options.twin, like=model)
+        found = memorization.compared(model.score(hidden), twin.score(hidden))
     if options.json:
         print(json.dumps(found.to_dict(), ensure_ascii=True))
         return 0
@@ -181,12 +195,14 @@ def run_memorization(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read(location: str, options: argparse.Namespace) -> Sequence[LabelledDocument]:
+def _opened(
+    location: str, options: argparse.Namespace, model: Scorer
+) -> AbstractContextManager[Sequence[LabelledDocument]]:
+    """Returns documents, with their pages' images where the model reads those."""
     from hushdoc_training.data import dataset
 
-    return dataset.read(
-        dataset.Source(location=location, documents=options.documents, seed=options.seed)
-    )
+    source = dataset.Source(location=location, documents=options.documents, seed=options.seed)
+    return dataset.opened(source, images=model.start.asking.image is not None)
 
 
 def _scorer(source: str, *, like: Scorer | None = None) -> Scorer:

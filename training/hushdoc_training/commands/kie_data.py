@@ -141,7 +141,11 @@ def weights_of(start: Start, options: argparse.Namespace) -> tuple[PublicData, .
 
 
 def published_weights(
-    start: str, claim: Claim | None, options: argparse.Namespace
+    start: str,
+    claim: Claim | None,
+    options: argparse.Namespace,
+    *,
+    uses: tuple[str, ...] = ("pretraining", "vocabulary"),
 ) -> tuple[PublicData, ...]:
     """Returns what a start of a name, with a claim if it is a checkpoint, had learned from."""
     from hushdoc.certificate.claim import PublicData
@@ -151,7 +155,7 @@ def published_weights(
     return (
         PublicData(
             name=f"{start} weights",
-            uses=("pretraining", "vocabulary"),
+            uses=uses,
             privacy_status="published weights; what they were trained on is their publisher's word",
             overlap_with_protected=options.public_overlap,
         ),

@@ -118,6 +118,14 @@ class VT5(nn.Module):
         weight: nn.Parameter = self.t5.shared.weight
         return weight
 
+    @property
+    def num_visual(self) -> int:
+        """How many tokens a page's image has; 0 where none is read."""
+        if self.vision is None:
+            return 0
+        side = self.vision.config.image_size // self.vision.config.patch_size
+        return int(side * side) + 1
+
     def train(self, mode: bool = True) -> Self:
         """Sets the mode of all but the frozen image encoder."""
         super().train(mode)

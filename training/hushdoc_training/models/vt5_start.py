@@ -75,9 +75,12 @@ def from_nothing(
     tokenizer_json: str,
     *,
     size: Mapping[str, int] = SMALL,
-    image: Mapping[str, Any] | None = None,
+    vision: str | None = None,
 ) -> VT5Start:
-    """Returns a model with fresh weights: word embeddings of deviation 1, as T5 draws them."""
+    """Returns a model with fresh weights: word embeddings of deviation 1, as T5 draws them.
+
+    `vision` is its image encoder, as for `pretrained`.
+    """
     pad_id, eos_id = _ends(tokenizer_json)
     vocabulary = tokenizer_files.largest_id(tokenizer_json) + 1
     ids = {
@@ -86,7 +89,10 @@ def from_nothing(
         "eos_token_id": eos_id,
         "decoder_start_token_id": pad_id,
     }
-    model = VT5(VT5Config(t5={**size, **ids}, vision=image))
+    sizes, weights = _image_encoder(vision)
+    model = VT5(VT5Config(t5={**size, **ids}, vision=sizes))
+    if weights is not None:
+        model.vision.load_state_dict(weights)
     return VT5Start(model=model, tokenizer_json=tokenizer_json, pad_id=pad_id, eos_id=eos_id)
 
 
@@ -120,18 +126,19 @@ def pretrained(t5: str, vision: str | None = None) -> VT5Start:
     """Returns a published T5 and DiT with fresh tables for boxes, which add nothing yet.
 
     `t5` and `vision` are local folders with config.json and model.safetensors, or hub ids; the
-    first has a tokenizer too. Without `vision` the model reads words and boxes alone.
+    first has a tokenizer too. The image encoder "tiny" is random; without `vision` the model reads
+    words and boxes alone.
     """
-    from transformers import BeitModel, T5ForConditionalGeneration
+    from transformers import T5ForConditionalGeneration
 
     language = _published(T5ForConditionalGeneration, t5)
     with _reading(t5):
         tokenizer_json = tokenizer_files.read(t5)
-    image = None if vision is None else _published(BeitModel, vision, add_pooling_layer=False)
-    start = _started(language.config, None if image is None else image.config, tokenizer_json)
+    sizes, weights = _image_encoder(vision)
+    start = _started(language.config, sizes, tokenizer_json)
     start.model.t5.load_state_dict(language.state_dict())
-    if image is not None:
-        start.model.vision.load_state_dict(image.state_dict())
+    if weights is not None:
+        start.model.vision.load_state_dict(weights)
     nn.init.zeros_(start.model.boxes.linear.weight)
     nn.init.zeros_(start.model.boxes.linear.bias)
     return start
@@ -151,7 +158,7 @@ def reference(folder: Path) -> VT5Start:
         sizes: Any = T5Config.from_pretrained(folder)
         tokenizer_json = tokenizer_files.read(str(folder))
     image: Any = BeitConfig(**(VT5Config.base().vision or {}))
-    start = _started(sizes, image, tokenizer_json, box_scale=1)
+    start = _started(sizes, _sizes(image), tokenizer_json, box_scale=1)
     parts: dict[str, dict[str, torch.Tensor]] = {"vision": {}, "t5": {}, "rest": {}}
     for name, value in weights.items():
         part, own = _own_name(name)
@@ -170,6 +177,16 @@ def reference(folder: Path) -> VT5Start:
     return start
 
 
+def _image_encoder(source: str | None) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    """Returns sizes and weights of an image encoder: "tiny" has fresh ones, None has neither."""
+    from transformers import BeitModel
+
+    if source is None or source == "tiny":
+        return (None if source is None else TINY_IMAGE), None
+    found = _published(BeitModel, source, add_pooling_layer=False)
+    return _sizes(found.config), found.state_dict()
+
+
 def _own_name(name: str) -> tuple[str, str]:
     """Returns which part a published parameter belongs to, and what it is called there."""
     for old, new in _REFERENCE.items():
@@ -181,7 +198,11 @@ def _own_name(name: str) -> tuple[str, str]:
 
 
 def _started(
-    language: Any, image: Any, tokenizer_json: str, *, box_scale: int = BOX_SCALE
+    language: Any,
+    vision: Mapping[str, Any] | None,
+    tokenizer_json: str,
+    *,
+    box_scale: int = BOX_SCALE,
 ) -> VT5Start:
     """Returns a fresh model of published sizes with a tokenizer that fits them."""
     pad_id, eos_id = _ends(tokenizer_json)
@@ -196,7 +217,7 @@ def _started(
         )
     config = VT5Config(
         t5={**_sizes(language), "tie_word_embeddings": language.tie_word_embeddings},
-        vision=None if image is None else _sizes(image),
+        vision=vision,
     )
     return VT5Start(
         model=VT5(config),

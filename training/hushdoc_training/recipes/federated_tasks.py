@@ -86,7 +86,7 @@ DOCVQA = Task(
     labels_from_documents=lambda start: False,
     prepared=federated_docvqa.prepared,
     update_of=federated_docvqa.update_of,
-    readable=lambda documents, start: docvqa.require_readable(documents),
+    readable=lambda documents, start: docvqa.require_readable(documents, start.asking),
     known=lambda documents, start: documents,
     distinct=partial(docvqa.distinct, told=False),
     digest=lambda documents, *, unit: docvqa.documents_digest(documents),

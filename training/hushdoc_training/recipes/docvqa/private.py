@@ -26,7 +26,7 @@ from hushdoc_training.private_view import PrivateView
 from hushdoc_training.recipes.docvqa.frozen_encoder import FrozenEncoder
 from hushdoc_training.recipes.docvqa.rows import NONE, Example, Row, records_of
 from hushdoc_training.recipes.docvqa.start import Start
-from hushdoc_training.recipes.kie.examples import attention, invented_page
+from hushdoc_training.recipes.kie.examples import attention, invented_page, noise_of
 from hushdoc_training.recipes.kie.private import (
     BF16_TOLERANCE,
     MAX_EXAMPLES,
@@ -34,7 +34,7 @@ from hushdoc_training.recipes.kie.private import (
     optimizer_of,
     set_dropout,
 )
-from hushdoc_training.recipes.kie.records import mixed_precision
+from hushdoc_training.recipes.kie.records import drawn, mixed_precision
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 
 TRIAL = ((((3, 2), 9), ((2,), 6)), (((4,), 5),), (((2, 6, 1), 7), ((5, 3), 3), ((1,), 8)))
@@ -117,7 +117,7 @@ def how_to_sum(start: Start, settings: PrivateSettings) -> dict[str, Any]:
     return {
         "backend": settings.backend,
         "clipping": settings.clipping,
-        "max_examples": max(1, min(MAX_EXAMPLES, MAX_TOKENS // start.asking.max_tokens)),
+        "max_examples": max(1, min(MAX_EXAMPLES, MAX_TOKENS // _most_tokens(start))),
         "length": lambda example: example.num_tokens,
         "trial_records": trial_records(start.asking, vocabulary=len(start.model.word_embeddings)),
         "tolerance": BF16_TOLERANCE,
@@ -147,6 +147,12 @@ def trained_part(
     return start.model, partial(losses_of, start, device=device)
 
 
+def _most_tokens(start: Start) -> int:
+    """Returns the most tokens of a row, those of its page's image included."""
+    visual = start.model.num_visual if isinstance(start.model, VT5) else 0
+    return start.asking.max_tokens + visual
+
+
 def losses_of(start: Start, examples: Sequence[Example], *, device: torch.device) -> torch.Tensor:
     """Returns the loss of every example, shape [examples], each of that example alone."""
     inputs, targets = batch_of(start, examples, device=device)
@@ -172,7 +178,8 @@ def _collated(
         targets = np.full((len(rows), max(len(row.target) for row in rows)), IGNORED)
         for number, row in enumerate(rows):
             targets[number, : len(row.target)] = row.target
-        return start.encoder.batch([row.asked for row in rows]), targets
+        pixels = drawn([row.image for row in rows])
+        return start.encoder.batch([row.asked for row in rows], pixel_values=pixels), targets
     ends = np.full((len(examples), max(len(example.rows) for example in examples), 2), IGNORED)
     for number, example in enumerate(examples):
         ends[number, : len(example.rows)] = [row.target for row in example.rows]
@@ -183,6 +190,7 @@ def _collated(
 def trial_records(asking: Asking, *, vocabulary: int) -> list[tuple[Example, ...]]:
     """Returns invented records, so that a test of the clipper reads no protected document."""
     generator = np.random.default_rng(0)
+    image = None if asking.image is None else noise_of(asking.image, generator)
 
     def example(questions: Sequence[int], window: int) -> Example:
         page = invented_page(window, vocabulary, generator)
@@ -202,7 +210,7 @@ def trial_records(asking: Asking, *, vocabulary: int) -> list[tuple[Example, ...
             return Row(asked=asked, target=ends if answered else NONE, answered=answered)
         answer = generator.integers(0, vocabulary, question if answered else 0)
         target = np.append(answer, int(asking.eos_id or 0))
-        return Row(asked=asked, target=target, answered=answered)
+        return Row(asked=asked, target=target, answered=answered, image=image)
 
     if asking.kind == "pointer":
         return [tuple(example(*sizes) for sizes in record) for record in TRIAL]

@@ -12,15 +12,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from hushdoc.document.document import Document
 from hushdoc.errors import HushdocError
 from hushdoc.labels import LabelledDocument, Question
 from hushdoc.runtime.encoding import EncodedPage, IntArray
 from hushdoc.runtime.questions import QuestionEncoder, QuestionRow, by_window
 from hushdoc_training.data import providers
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
+from hushdoc_training.recipes.kie.records import Image, image_of
 
 UNITS = ("provider", "document")
 """Privacy units that records can be made of here."""
@@ -46,6 +49,7 @@ class Row:
     asked: QuestionRow
     target: IntArray
     answered: bool  # whether the window has the answer
+    image: Image | None = None  # of the window's page; None where the model reads none
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -68,6 +72,20 @@ class Example:
     def num_tokens(self) -> int:
         """Tokens of the window and all questions."""
         return self.stop - self.start + sum(len(row.asked.question) for row in self.rows)
+
+
+class Pages(NamedTuple):
+    """A document's pages as a model reads them: tokens, and images where it reads those."""
+
+    encoded: list[EncodedPage]
+    images: list[Image | None]
+
+    @classmethod
+    def of(cls, document: Document, encoder: QuestionEncoder) -> Pages:
+        """Returns the pages of a document."""
+        settings = encoder.asking.image
+        images = [image_of(document, number, settings) for number in range(len(document.pages))]
+        return cls(encoded=[encoder.page(page) for page in document.pages], images=images)
 
 
 def unit_definition(unit: str) -> str:
@@ -117,18 +135,16 @@ def rows_of(
         for place, labelled in enumerate(documents)
         for question in labelled.questions
     ]
-    pages: dict[int, list[EncodedPage]] = {}
+    pages: dict[int, Pages] = {}
     rows = []
     for drawn, place, labelled, question in sorted(asked, key=lambda each: each[:2])[:most]:
         if place not in pages:
-            pages[place] = [encoder.page(page) for page in labelled.document.pages]
+            pages[place] = Pages.of(labelled.document, encoder)
         rows += _rows(question, pages[place], encoder, drawn)
     return rows
 
 
-def _rows(
-    question: Question, pages: Sequence[EncodedPage], encoder: QuestionEncoder, drawn: bytes
-) -> list[Row]:
+def _rows(question: Question, pages: Pages, encoder: QuestionEncoder, drawn: bytes) -> list[Row]:
     """Returns a question's rows; none where it can't be read or its answer is nowhere in full."""
     try:
         ids = encoder.question(question.text)
@@ -144,17 +160,17 @@ def _rows(
 
 
 def windows_of(
-    question: Question, ids: IntArray, pages: Sequence[EncodedPage], encoder: QuestionEncoder
+    question: Question, ids: IntArray, pages: Pages, encoder: QuestionEncoder
 ) -> list[tuple[int, Row]]:
     """Returns all windows beside a question's tokens, each with its page and its target."""
     made = []
-    for window in encoder.windows(pages, ids):
-        page = pages[window.page]
+    for window in encoder.windows(pages.encoded, ids):
+        page, image = pages.encoded[window.page], pages.images[window.page]
         row = QuestionRow(question=ids, page=page, start=window.start, stop=window.stop)
         tokens = _tokens(question, page) if window.page == question.page else NONE[:0]
         inside = len(tokens) > 0 and window.start <= tokens[0] and tokens[1] < window.stop
         target = _target(question, tokens - window.start, row, encoder, inside=inside)
-        made.append((window.page, Row(asked=row, target=target, answered=inside)))
+        made.append((window.page, Row(asked=row, target=target, answered=inside, image=image)))
     return made
 
 

@@ -18,7 +18,7 @@ from hushdoc.runtime.session import Array
 from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.question_scores import QuestionScore
 from hushdoc_training.recipes.docvqa.private import batch_of
-from hushdoc_training.recipes.docvqa.rows import Example, Row, windows_of
+from hushdoc_training.recipes.docvqa.rows import Example, Pages, Row, windows_of
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.kie.records import in_order
 
@@ -72,7 +72,7 @@ class Scorer:
 
     def _asked(self, labelled: LabelledDocument) -> Iterator[_Asked]:
         encoder = self.start.encoder
-        pages = [encoder.page(page) for page in labelled.document.pages]
+        pages = Pages.of(labelled.document, encoder)
         for question in labelled.questions:
             ids = encoder.question(question.text)
             yield _Asked(labelled, question, windows_of(question, ids, pages, encoder))

@@ -67,6 +67,7 @@ def start_from(
     max_tokens: int | None = None,  # None: that of `settings.DEFAULTS`
     max_question: int = MAX_QUESTION,
     box_level: str = "word",
+    image_encoder: str | None = None,  # of a VT5: "tiny", or DiT's folder or hub id
     vocabulary: Callable[[], Sequence[str]] | None = None,
     resumed: Path | None = None,
     seed: int = 0,  # of fresh weights
@@ -75,7 +76,8 @@ def start_from(
 
     A checkpoint of this task keeps all its settings. A pointer takes the encoder of one that finds
     fields, with its box level and word order. A VT5 begins from nothing, "tiny" or "small", with a
-    tokenizer that it learns from public texts, or from T5's folder or hub id.
+    tokenizer that it learns from public texts, or from T5's folder or hub id. It reads images of
+    pages where it is given an image encoder, which stays frozen.
 
     Raises:
         CheckpointError: There is nothing to start from, no public text to learn tokens from, or it
@@ -87,6 +89,11 @@ def start_from(
             raise CheckpointError(
                 f"The start '{source}' is a {stored.architecture}; expected a {architecture}. "
                 "Choose the --architecture of the start, or a start that fits."
+            )
+        if image_encoder is not None:
+            raise CheckpointError(
+                f"The start '{source}' {'has' if stored.asking.image else 'was trained without'} "
+                "an image encoder and keeps to that. Leave the image encoder out here."
             )
         return Start(
             model=ROOMS[stored.architecture].load(stored.folder),
@@ -101,11 +108,17 @@ def start_from(
         return _vt5(
             source,
             vocabulary,
+            image_encoder,
             max_tokens=max_tokens,
             max_question=max_question,
             box_level=box_level,
             resumed=resumed,
             seed=seed,
+        )
+    if image_encoder is not None:
+        raise CheckpointError(
+            "A pointer reads words and boxes alone, and an image encoder was named. Leave it out, "
+            "or choose the architecture vt5."
         )
     labels = None if kie.is_checkpoint(source) else LabelSet(fields=())
     begun = kie.start_from(
@@ -146,6 +159,12 @@ def start_from(
     return made
 
 
+def reads_images(source: str) -> bool:
+    """Returns whether a start is a run or checkpoint of this task that reads images."""
+    folder = Path(source)
+    return holds_questions(folder) and DocVQACheckpoint.load(folder).asking.image is not None
+
+
 def _public_questions(start: Start) -> list[torch.Tensor]:
     """Returns the tokens of our generator's questions that a pointer can read, special ones too."""
     encoder, asking = start.encoder, start.asking
@@ -162,6 +181,7 @@ def _public_questions(start: Start) -> list[torch.Tensor]:
 def _vt5(
     source: str,
     vocabulary: Callable[[], Sequence[str]] | None,
+    image_encoder: str | None,
     *,
     max_tokens: int,
     max_question: int,
@@ -169,13 +189,13 @@ def _vt5(
     resumed: Path | None,
     seed: int,
 ) -> Start:
-    """Returns the VT5 of words and boxes that training starts from."""
+    """Returns the VT5 that training starts from."""
     torch.manual_seed(seed)
     if source in vt5_start.SIZES:
         learned = starts.learned_tokenizer(vt5_start.tokenizer, vocabulary, resumed)
-        made = vt5_start.from_nothing(learned, size=vt5_start.SIZES[source])
+        made = vt5_start.from_nothing(learned, size=vt5_start.SIZES[source], vision=image_encoder)
     else:
-        made = vt5_start.pretrained(source)
+        made = vt5_start.pretrained(source, image_encoder)
     return Start(
         model=made.model,
         tokenizer_json=made.tokenizer_json,
@@ -190,6 +210,7 @@ def _vt5(
             box_level=box_level,
             eos_id=made.eos_id,
             pad_id=made.pad_id,
+            image=made.model.image_preprocessing(),
         ),
         claim=None,
         name=source,

@@ -18,6 +18,7 @@ from hushdoc import arguments
 from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.errors import AnnotationError, EmptyDocumentError, InputError, PrivacyError
 from hushdoc.labels import LabelledDocument
+from hushdoc.runtime.questions import Asking
 from hushdoc_training import docvqa_checkpoint, duplicates
 from hushdoc_training.federated.central import ProviderTraining
 from hushdoc_training.federated.plan import PROVIDER
@@ -44,7 +45,12 @@ from hushdoc_training.recipes.kie import epochs, identity
 from hushdoc_training.recipes.kie.audits import known_words
 from hushdoc_training.recipes.kie.records import in_order
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
-from hushdoc_training.recipes.kie.training import best_device, decay
+from hushdoc_training.recipes.kie.training import (
+    best_device,
+    decay,
+    images_of,
+    require_images,
+)
 from hushdoc_training.recipes.starts import (
     added_to,
     history,
@@ -88,7 +94,7 @@ def train_plain(
     """
     device = device or best_device()
     arguments.choice(trained, PLAIN, what="trained")
-    require_readable(documents)
+    require_readable(documents, start.asking)
     require_carried(start, claim)
     examples = [
         example
@@ -102,6 +108,7 @@ def train_plain(
         )
     claimed = hashlib.sha256(claim.to_json()).hexdigest()
     same = _identity(start, documents_digest(documents), claimed)
+    same |= images_of(documents, start.asking.image)
     part = {} if trained == PLAIN[0] else {"trained": trained}
     run = Run.open(out, {"mode": "plain", **part, **asdict(settings), **same}, resume=resume)
     keep_tokenizer(out, start)
@@ -178,7 +185,7 @@ def train_private(
     by_document = plan.privacy_unit == "document"
     grouped = by_document and arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
     require_known(settings, local)
-    require_readable(documents)
+    require_readable(documents, start.asking)
     started_from = added_to(start)
     defined = unit_definition(plan.privacy_unit)
     moved = claim_words.change_bound(plan.privacy_unit, plan.clipping_norm)
@@ -213,6 +220,7 @@ def train_private(
             **({"local": asdict(local)} if local else {}),
             **asdict(settings),
             **_identity(start, terms.documents, terms.digest(plan)),
+            **images_of(documents, start.asking.image),
         },
         resume=resume,
         quiet=quiet,
@@ -269,6 +277,11 @@ def _canaries(start: Start, plan: PrivacyPlan, count: int, resumed: Path | None)
             f"Canaries are providers, and the privacy unit is '{plan.privacy_unit}'; expected "
             "'provider'. Protect providers, or leave canaries out."
         )
+    if start.asking.image is not None:
+        raise InputError(
+            "The model reads images of pages, and canaries are pages of words alone. Train without "
+            "images, or leave canaries out."
+        )
     made = canaries.drawn(start, count, known_words(start.tokenizer_json))
     return made if resumed is None else canaries.resumed(made, resumed)
 
@@ -290,10 +303,11 @@ def described(start: Start) -> dict[str, Any]:
         "start": start.name,
         "architecture": start.asking.kind,
         "encoder": start.model.architecture,
+        **({} if start.asking.image is None else {"images": True}),
     }
 
 
-def require_readable(documents: Sequence[LabelledDocument]) -> None:
+def require_readable(documents: Sequence[LabelledDocument], asking: Asking) -> None:
     """Raises unless all can be read, so that no step is charged before one can't."""
     if not documents:
         raise EmptyDocumentError(
@@ -311,6 +325,7 @@ def require_readable(documents: Sequence[LabelledDocument]) -> None:
                     f"{arguments.short_repr(question.word_ids)} of page {question.page}, which has "
                     f"{words} words. Correct the question, or leave it out."
                 )
+    require_images(documents, asking.image)
 
 
 def require_known(settings: PrivateSettings, local: LocalTraining | None = None) -> None:

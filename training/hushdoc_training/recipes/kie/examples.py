@@ -12,9 +12,9 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hushdoc.runtime.encoding import EncodedPage, Encoder
-from hushdoc.runtime.images import ImagePreprocessing, Pixels
+from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc_training.models.layout import TokenClassifier
-from hushdoc_training.recipes.kie.records import IGNORED, Window, collate, mixed_precision
+from hushdoc_training.recipes.kie.records import IGNORED, Image, Window, collate, mixed_precision
 
 TRIAL_WINDOWS = ((9, 6), (5,), (7, 3, 8))
 """Lengths (tokens) of the windows of the invented records that the clipper is tested on."""
@@ -79,19 +79,18 @@ def trial_records(
     ]
     if image is None:
         return records
-    return [_with_image(examples, image, generator) for examples in records]
+    return [_with_image(examples, noise_of(image, generator)) for examples in records]
 
 
-def _with_image(
-    examples: Sequence[Example], image: ImagePreprocessing, generator: np.random.Generator
-) -> tuple[Example, ...]:
+def noise_of(image: ImagePreprocessing, generator: np.random.Generator) -> Image:
+    """Returns an invented page's image."""
     noise = generator.standard_normal((3, image.height, image.width), dtype=np.float32)
+    return lambda: noise
 
-    def pixels() -> Pixels:
-        return noise
 
+def _with_image(examples: Sequence[Example], image: Image) -> tuple[Example, ...]:
     return tuple(
-        replace(example, window=replace(example.window, image=pixels)) for example in examples
+        replace(example, window=replace(example.window, image=image)) for example in examples
     )
 
 

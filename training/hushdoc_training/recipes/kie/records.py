@@ -23,7 +23,7 @@ from hushdoc.labels import (
 )
 from hushdoc.runtime import decoding, encoding, windows
 from hushdoc.runtime.encoding import EncodedPage, Encoder, IntArray, Preprocessing
-from hushdoc.runtime.images import Pixels, pixels_of_page
+from hushdoc.runtime.images import ImagePreprocessing, Pixels, pixels_of_page
 from hushdoc_training import duplicates
 from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.privacy.records import Records
@@ -90,7 +90,7 @@ def windows_of(
     for index, (page, names) in enumerate(pages):
         tags = np.asarray([number[tag] for tag in names])
         encoded = encoder.encode(page)
-        image = _image(labelled.document, index, encoder.preprocessing)
+        image = image_of(labelled.document, index, encoder.preprocessing.image)
         targets = np.where(encoded.first, tags[encoded.words], IGNORED)
         capacity = encoder.preprocessing.capacity
         for start, stop in windows.split(encoded, capacity=capacity, overlap=overlap):
@@ -140,17 +140,16 @@ def without_copies(documents: Sequence[LabelledDocument], *, told: bool) -> list
     )
 
 
-def _image(document: Document, number: int, settings: Preprocessing) -> Image | None:
-    if settings.image is None:
-        return None
-    return partial(pixels_of_page, document, number, settings.image)
+def image_of(document: Document, number: int, settings: ImagePreprocessing | None) -> Image | None:
+    """Returns what draws a page's image; None where the model reads none."""
+    return None if settings is None else partial(pixels_of_page, document, number, settings)
 
 
-def _pixels(images: Sequence[Image | None]) -> list[Pixels] | None:
+def drawn(images: Sequence[Image | None]) -> list[Pixels] | None:
     """Returns a batch's images, each page's drawn once; None where the model reads none."""
     asked = {id(image): image for image in images if image is not None}
-    drawn = {key: image() for key, image in asked.items()}
-    return [drawn[id(image)] for image in images] if drawn else None
+    found = {key: image() for key, image in asked.items()}
+    return [found[id(image)] for image in images] if found else None
 
 
 def records_of(
@@ -169,7 +168,7 @@ def collate(encoder: Encoder, parts: Sequence[Window]) -> TensorBatch:
     """Returns windows padded into one batch."""
     batch = encoder.batch(
         [(part.page, part.start, part.stop) for part in parts],
-        pixel_values=_pixels([part.image for part in parts]),
+        pixel_values=drawn([part.image for part in parts]),
     )
     targets = np.full(batch["input_ids"].shape, IGNORED, dtype=np.int64)
     for row, part in enumerate(parts):
@@ -254,7 +253,9 @@ def predict(
         for item, labelled in enumerate(documents)
         for number, page in enumerate(labelled.document.pages)
     ]
-    images = [_image(documents[item].document, number, settings) for item, number, _ in pages]
+    images = [
+        image_of(documents[item].document, number, settings.image) for item, number, _ in pages
+    ]
     ranges = [
         windows.split(page, capacity=settings.capacity, overlap=settings.overlap)
         for _, _, page in pages
@@ -271,7 +272,7 @@ def predict(
             chosen = work[first : first + batch_size]
             batch = encoder.batch(
                 [(pages[at][2], *ranges[at][part]) for at, part in chosen],
-                pixel_values=_pixels([images[at] for at, _ in chosen]),
+                pixel_values=drawn([images[at] for at, _ in chosen]),
             )
             logits = model(*(torch.from_numpy(value).to(device) for value in batch.values()))
             scores = logits.float().softmax(-1).cpu().numpy()

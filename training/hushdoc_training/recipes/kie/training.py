@@ -16,7 +16,7 @@ from hushdoc.certificate.claim import Claim, DataAccess, PublicData
 from hushdoc.errors import AnnotationError, EmptyDocumentError
 from hushdoc.evaluation import Evaluation, entities_of
 from hushdoc.labels import LabelledDocument, Span, tags_of_pages
-from hushdoc.runtime.images import pixels_of_page
+from hushdoc.runtime.images import ImagePreprocessing, pixels_of_page
 from hushdoc_training import checkpoint, duplicates
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -83,7 +83,9 @@ def train_plain(
         generator=np.random.default_rng(settings.seed),
         annotated=annotated,
     )
-    same = identity(start, documents_digest(documents), claimed) | _images_of(documents, start)
+    same = identity(start, documents_digest(documents), claimed) | images_of(
+        documents, start.preprocessing.image
+    )
     if annotated is not None:
         same["annotated"] = hashlib.sha256(np.stack(annotated).tobytes()).hexdigest()
     run = Run.open(out, {"mode": "plain", **asdict(settings), **same}, resume=resume)
@@ -173,7 +175,9 @@ def train_private(
         ledger=ledger,
         documents_changed=documents_changed,
     )
-    same = identity(start, terms.documents, terms.digest(plan)) | _images_of(documents, start)
+    same = identity(start, terms.documents, terms.digest(plan)) | images_of(
+        documents, start.preprocessing.image
+    )
     run = RecipeRun(
         out=out,
         plan=plan,
@@ -336,9 +340,23 @@ def save(folder: Path, start: Start, claim: Claim) -> None:
     )
 
 
-def _images_of(documents: Sequence[LabelledDocument], start: Start) -> dict[str, str]:
+def images_of(
+    documents: Sequence[LabelledDocument], settings: ImagePreprocessing | None
+) -> dict[str, str]:
     """Returns what a resumed run must share besides, where the model reads images."""
-    return {} if start.preprocessing.image is None else {"images": images_digest(documents)}
+    return {} if settings is None else {"images": images_digest(documents)}
+
+
+def require_images(
+    documents: Sequence[LabelledDocument], settings: ImagePreprocessing | None
+) -> None:
+    """Raises unless each page with words has an image, where the model reads images."""
+    if settings is None:
+        return
+    for labelled in documents:
+        for number, page in enumerate(labelled.document.pages):
+            if page.words:
+                pixels_of_page(labelled.document, number, settings)
 
 
 def require_readable(documents: Sequence[LabelledDocument], start: Start) -> None:
@@ -354,8 +372,4 @@ def require_readable(documents: Sequence[LabelledDocument], start: Start) -> Non
         except AnnotationError as error:
             name = arguments.short_repr(labelled.document.id)
             raise AnnotationError(f"Document {name}: {error}") from error
-    if start.preprocessing.image is not None:
-        for labelled in documents:
-            for number, page in enumerate(labelled.document.pages):
-                if page.words:
-                    pixels_of_page(labelled.document, number, start.preprocessing.image)
+    require_images(documents, start.preprocessing.image)
