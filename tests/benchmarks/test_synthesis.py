@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from hushdoc import labelled_files
 from hushdoc_training import invented
@@ -37,6 +38,26 @@ def test_a_tagger_learns_what_its_documents_say(synthesis: ModuleType) -> None:
     assert synthesis.f1(synthesis.Tagger(4), documents, labels) == 0.0
     assert synthesis.used(documents, labels)
     assert not synthesis.used(documents, ["iban"])
+
+
+def test_both_ways_to_sum_losses_agree(synthesis: ModuleType) -> None:
+    torch.manual_seed(0)
+    ids, names = torch.randint(0, 99, (3, 7, 14)), torch.randint(0, 4, (3, 7))
+    names[0, 4:], names[2] = -1, -1
+    model = synthesis.Tagger(4)
+    torch.nn.init.normal_(model.weights.weight)
+    whole = synthesis.losses_of(model, ids, names).mean()
+    assert synthesis.loss_of(model, ids, names).item() == pytest.approx(whole.item(), rel=1e-5)
+
+
+def test_ad_buys_are_scored_by_what_invoices_have_too(synthesis: ModuleType) -> None:
+    config = invented.InventedConfig(document_types=("invoice",), labels="fields")
+    named = [
+        synthesis.named_alike(one) for one in invented.documents(seed=1, count=4, config=config)
+    ]
+    labels = {span.label for one in named for span in one.spans}
+    assert {"advertiser", "gross_amount"} <= labels
+    assert synthesis.scored_labels(named) == sorted(labels & {*synthesis.ALIKE.values()})
 
 
 @pytest.mark.slow
