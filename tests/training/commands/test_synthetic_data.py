@@ -236,3 +236,25 @@ def test_the_words_of_a_document_are_a_text_with_its_spans() -> None:
         words = [word.text for word in page.words[span.start : span.stop]]
         assert (label, contract.text[start:stop]) == (span.label, " ".join(words))
     assert isinstance(contract, labelled_texts.Contract)
+
+
+def test_a_set_is_compared_with_private_and_held_out_documents(
+    sealed: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, seed in (("private", 5), ("others", 6)):
+        made = invented.documents(seed=seed, count=3, config=RECEIPTS)
+        labelled_files.write(tmp_path / f"{name}.jsonl", made)
+    sources = ["--private", str(tmp_path / "private.jsonl")]
+    sources += ["--held-out", str(tmp_path / "others.jsonl"), "--policy", str(policy)]
+    page = tmp_path / "page.html"
+    told = ["audit", "synthetic", str(sealed), *sources, "--out", str(page)]
+    assert main([*told, "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert (figures["documents"], figures["groups_of"]) == (3, 3)
+    assert 0 <= figures["nearer_to_private"] <= 1
+    shown = page.read_text()
+    assert shown.count("<svg") == 9
+    assert "This page shows private documents" in shown
+    assert main(told) != 0  # the page stands there
+    assert main([*told[:-2]]) == 0
+    assert "two groups of 3" in capsys.readouterr().out

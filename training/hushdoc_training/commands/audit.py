@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable
 from hushdoc.errors import MissingExtraError
-from hushdoc_training.commands import docvqa_audits
+from hushdoc_training.commands import docvqa_audits, synthetic_audit
 
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import Subcommands
@@ -51,6 +51,7 @@ def register(subcommands: Subcommands) -> None:
     )
     witness.set_defaults(run=run_witness, extra="crf")
     docvqa_audits.register(actions)
+    synthetic_audit.register(actions)
 
 
 def run_witness(options: argparse.Namespace) -> int:

@@ -259,6 +259,12 @@ def _take_rounds(
     return Outcome(charged=votes.charged, interrupted=False)
 
 
+def first_pool(settings: EvolutionSettings) -> tuple[Specification, ...]:
+    """Returns the pages of the first round, which are the same whoever votes."""
+    start = Proposal(weights=settings_of.prior(settings))
+    return start.drawn(settings.pool, settings.seed, 1, _POOL)
+
+
 def _taken(run: PrivateRun) -> tuple[int, dict[int, tuple[Floats, Receipt]]]:
     """Returns how many rounds are charged, and the sums and receipts of those that were saved."""
     charged = run.charges.charged = max(run.charges.read(), run.account.charged)
