@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Nothing here reads a hub: every model comes from a package or is made on the spot.
 export HF_HUB_OFFLINE := 1
 
-.PHONY: demo demo-docvqa test lint slow audit clean help
+.PHONY: demo demo-docvqa test lint slow audit browser-sample clean help
 
 help:
 	@echo "make demo   train, certify, export, verify, refuse, extract - within 5 minutes, or it says so"
@@ -18,6 +18,7 @@ help:
 	@echo "make demo-docvqa   the same for questions, and an attack on providers - within 6 minutes, or it says so"
 	@echo "make test   style, types, floors and all tests but the slow ones - within 12 minutes on 2 cores"
 	@echo "make audit  a witness of every recipe, and privacy bugs put in on purpose - within 10 minutes"
+	@echo "make browser-sample   the npm modules of samples/browser, whose tests need Chromium too"
 	@echo "make slow   the slow tests;  make lint   style, types and floors alone"
 
 # Python alone answers Ctrl-C; make then ends as interrupted, and has no error to report.
@@ -50,6 +51,9 @@ slow: .venv/.ready
 
 audit: .venv/.ready
 	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
+
+browser-sample:
+	@npm ci --prefix samples/browser --omit=optional --ignore-scripts --no-audit --no-fund
 
 lint: .venv/.ready
 	@$(BIN)/ruff check .

@@ -27,8 +27,9 @@ function keeps(ran, points) {
   if (ran === null || ran.length > MOST_STEPS) return false;
   const epsilons = points.map(([epsilon]) => epsilon), largest = Math.max(...epsilons);
   const narrow = 4 + 2 * largest, wide = 32 + 2 * largest;
-  const grids = [[2 ** 14, narrow], [2 ** 17, wide], [2 ** 20, narrow], [2 ** 20, wide]];
-  for (const [size, half] of grids) {
+  const grids = [[14, narrow], [16, narrow], [17, wide], [20, narrow], [20, wide]];
+  for (const [power, half] of grids) {
+    const size = 2 ** power;
     const found = [true, false].map((removed) => deltas(ran, epsilons, half, size, removed));
     const excess = Math.max(...found.flatMap((one) => one.map((delta, i) => delta / points[i][1])));
     if (excess <= 1) return true;
@@ -142,13 +143,14 @@ function deltas(ran, epsilons, half, size, removed) {
     sizes.map((log, i) => -Math.exp(log) * Math.sin(angles[i])),
   );
   const masses = composed.map((mass) => Math.max(mass / size, 0));
-  // What could have wrapped around (Chernoff), and what rounding could have hidden (Parseval).
+  // What could have wrapped around (Chernoff), and what rounding could have hidden: its norm
+  // (Parseval), spread over the losses that count (Cauchy-Schwarz).
   const wrapped = Math.min(...orders.map((order, k) => Math.exp(growth[k] - order * half)));
   const energy = masses.reduce((sum, mass) => sum + mass * mass, 0);
-  const rounding = 1e-15 * (count + 1) * Math.log2(size) * Math.sqrt(size * energy);
+  const norm = 1e-15 * (count + 1) * Math.log2(size) * Math.sqrt(energy);
   return epsilons.map((epsilon) => masses.reduce((sum, mass, i) => (loss(i) > epsilon
-    ? sum - mass * Math.expm1(epsilon - loss(i)) : sum), wrapped + beyond + rounding)
-    * (1 + 1e-9 * (count + 1)));
+    ? sum - mass * Math.expm1(epsilon - loss(i)) : sum),
+  wrapped + beyond + norm * Math.sqrt((half - epsilon) / width)) * (1 + 1e-9 * (count + 1)));
 }
 
 /** Returns the discrete Fourier transform of a power of two of numbers (Stockham). */

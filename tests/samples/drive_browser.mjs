@@ -1,0 +1,65 @@
+// Drives the page of samples/browser in headless Chromium and prints what it showed, as JSON.
+// Standard input: { modules, chromium, address, arguments, steps }; each step is [verb, ...what].
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+
+const { modules, chromium: program, address, more, steps } = JSON.parse(readFileSync(0, 'utf8'));
+const { chromium } = createRequire(`${modules}/`)('playwright-core');
+const browser = await chromium.launch({ executablePath: program,
+  args: ['--no-sandbox', '--disable-gpu', ...more] });
+const context = await browser.newContext({ viewport: { width: 1360, height: 900 } });
+const requests = [], problems = [];
+context.on('request', (request) => requests.push(request.url()));
+const page = await context.newPage();
+await page.clock.setFixedTime('2026-12-01T00:00:00Z'); // each example is valid then
+page.on('console', (message) => problems.push(message.text()));
+page.on('requestfailed', (request) => problems.push(`${request.url()} failed`));
+page.on('pageerror', (problem) => problems.push(String(problem)));
+
+const text = async (selector) => (await page.locator(selector).innerText()).trim();
+const isSettled = () => !['#verdict', '#status'].some((name) =>
+  document.querySelector(name).textContent.includes('\u2026'));
+const settled = () => page.waitForFunction(isSettled, null, { timeout: 0 }).catch(async () => {
+  throw Error(`${await text('#verdict')} ${await text('#status')} ${problems.join(' ')}`);
+});
+
+const verbs = {
+  without: (name) => page.addInitScript((lacking) => { delete globalThis[lacking]; }, name),
+  open: async (path) => {
+    await page.goto(path.startsWith('/') ? `${address}${path}` : path);
+    await page.waitForSelector('body[data-ready], #unfit:not([hidden])', { timeout: 0 });
+    return { unfit: await page.locator('#unfit').isVisible() ? await text('#unfit') : null };
+  },
+  rules: async (...files) => { await page.setInputFiles('#policy', files); },
+  model: async (folder) => {
+    const before = requests.length;
+    await page.setInputFiles('#model', folder);
+    await settled();
+    return { verdict: await text('#verdict'),
+      lines: await page.locator('#promise > p').allTextContents(),
+      further: await page.locator('#promise li').allTextContents(),
+      requested: requests.slice(before) };
+  },
+  served: async (folder) => {
+    await page.evaluate(() => { document.querySelector('#rules').open = true; });
+    await page.fill('#address', folder);
+    await page.click('#served button');
+    await settled();
+    return { verdict: await text('#verdict') };
+  },
+  document: async (file) => {
+    await page.setInputFiles('#document', file);
+    await settled();
+    return { status: await text('#status'), boxes: await page.locator('rect').count(),
+      marks: await page.locator('mark').count(),
+      fields: await page.locator('#fields tr').evaluateAll((rows) => rows.map((row) => ({
+        ...row.dataset, text: row.children[1]?.textContent, isSure: !row.className }))) };
+  },
+  workers: async (code) => Promise.all(page.workers().map((worker) => worker.evaluate(code))),
+  run: async (code) => page.evaluate(code),
+  picture: async (file) => { writeFileSync(file, await page.screenshot()); },
+};
+const found = [];
+for (const [verb, ...what] of steps) found.push(await verbs[verb](...what) ?? null);
+await browser.close();
+console.log(JSON.stringify({ found, requests, problems }));

@@ -1,0 +1,331 @@
+"""The browser sample in headless Chromium answers and refuses as hushdoc does, and asks nobody.
+
+One run of the browser goes through everything; the tests look at what it showed.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hushdoc_builders as build
+import numpy as np
+import pytest
+
+import hushdoc
+from hushdoc.document.document import Document
+from hushdoc.explanation.guarantees import guarantee_words, meaning
+from hushdoc.hashing import FeatureScheme
+from hushdoc.runtime.hashed.model import HashedCRFModel
+from hushdoc.signing import keys
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
+from hushdoc_export.release import Release
+from hushdoc_export.table import seal_table
+from hushdoc_training import invented
+from hushdoc_training.table_checkpoint import TableCheckpoint
+
+ROOT = Path(__file__).parents[2]
+SAMPLES, SAMPLE = ROOT / "samples", ROOT / "sdk" / "hushdoc" / "sample"
+PAGE, CERTIFICATES = SAMPLES / "browser", SAMPLES / "certificates"
+EXPECTED = json.loads((CERTIFICATES / "expected.json").read_text("utf-8"))
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+SERVED = ("fl-provider-dp", "hash-fill")
+"""Examples that are also opened by their address."""
+
+DOCUMENTS = 50
+RULES = ("policy.json", "trust.json")
+TEXT = "Acme Corp signs. The laws of Utah govern it.\n1. Term. It lasts, e.g. for a year.\n" * 9
+RUNTIME = "onnxruntime-web"
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed"),
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
+    pytest.mark.skipif(
+        not (PAGE / "node_modules" / "playwright-core").is_dir(),
+        reason="the page's modules are not installed: npm ci --prefix samples/browser",
+    ),
+]
+
+Json = Any
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _lower_epsilon(model: Path) -> None:
+    path = model / "privacy.intoto.jsonl"
+    envelope = json.loads(path.read_text())
+    statement = json.loads(base64.b64decode(envelope["payload"]))
+    statement["predicate"]["guarantees"][0]["epsilon"] = 1.0
+    envelope["payload"] = base64.b64encode(json.dumps(statement).encode()).decode()
+    path.write_text(json.dumps(envelope) + "\n")
+
+
+def _rename_fields(model: Path) -> None:
+    path = model / "labels.json"
+    path.write_text(path.read_text().replace("phone", "total"))
+
+
+ELSEWHERE = "http://127.0.0.1:9/"
+ASK_ELSEWHERE = f"""new Promise((done) => {{
+  self.addEventListener('securitypolicyviolation', (event) => done(event.effectiveDirective));
+  fetch('{ELSEWHERE}').catch((problem) => setTimeout(() => done(String(problem)), 2000));
+}})"""
+"""What the page and its workers are made to ask, which the Content-Security-Policy forbids."""
+
+TAMPERED: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "a bit of the weights": ("DIGEST_MISMATCH", lambda m: _flip(m / "onnx/model_int8.onnx")),
+    "names of fields": ("DIGEST_MISMATCH", _rename_fields),
+    "a lower epsilon": ("NO_TRUSTED_SIGNATURE", _lower_epsilon),
+    "one file more": ("UNLISTED_FILE", lambda m: (m / "run.js").write_text("1")),
+    "one file less": ("ENOENT", lambda m: (m / "tokenizer.json").unlink()),
+    "no certificate": ("ENOENT", lambda m: (m / "privacy.intoto.jsonl").unlink()),
+}
+
+
+def _table(folder: Path) -> tuple[Path, list[str], HashedCRFModel]:
+    """Returns a sealed table of clauses, the files of a policy that accepts it, and its model."""
+    key = keys.generate_key()
+    scheme, tags = FeatureScheme(rows=3001, seed=5), ("O", "law", "term")
+    random = np.random.default_rng(1)
+    table = TableCheckpoint(
+        weights=random.normal(size=(scheme.rows, 3)).astype(np.float32),
+        transitions=random.normal(size=(3, 3)),
+        tags=tags,
+        scheme=scheme,
+        claim=build.claim(),
+    )
+    release = Release(key=key, name="contracts", issuer="the tests")
+    model = seal_table(folder / "table", table, release, dtype="int8")
+    trust = TrustStore.of([TrustedKey.of(key, name="trusted")])
+    (folder / "trust.json").write_bytes(trust.to_json())
+    limits = {"max_epsilon": 8, "max_delta": 1e-5, "privacy_units": ["document"]}
+    (folder / "policy.json").write_text(json.dumps(limits))
+    loaded = HashedCRFModel.load(model, policy=build.policy(key))
+    return model, [str(folder / name) for name in RULES], loaded
+
+
+@contextmanager
+def _served() -> Iterator[str]:
+    """Yields the address of the samples' folder, served as docs/applications.md says."""
+    command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"]
+    with subprocess.Popen(
+        [*command, "--directory", SAMPLES],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        yield "http://127.0.0.1:" + server.stdout.readline().split(" port ")[1].split()[0]
+        server.terminate()
+
+
+def _drive(address: str, steps: list[list[str]], *more: str) -> Json:
+    done = subprocess.run(
+        ["node", Path(__file__).parent / "drive_browser.mjs"],
+        input=json.dumps(
+            {
+                "modules": str(PAGE),
+                "chromium": CHROMIUM,
+                "address": address,
+                "more": ["--host-resolver-rules=MAP plain.test 127.0.0.1", *more],
+                "steps": steps,
+            }
+        ),
+        capture_output=True,
+        text=True,
+        timeout=550,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """What the browser showed, by the names of the steps, and all that it requested."""
+
+    address: str
+    shown: dict[str, Json]
+    requests: list[str]
+    problems: list[str]
+    network: Path
+    documents: list[Document]
+    table: HashedCRFModel
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    folder = tmp_path_factory.mktemp("browser")
+    config = invented.InventedConfig(document_types=("invoice",), providers=(30_500, 32_000))
+    documents = [
+        item.document for item in invented.documents(seed=21, count=DOCUMENTS, config=config)
+    ]
+    (folder / "text.txt").write_text(TEXT)
+    steps: dict[str, list[str]] = {"open": ["open", "/browser/"]}
+    for name, (_, change) in TAMPERED.items():
+        model = shutil.copytree(SAMPLE / "model", folder / name.replace(" ", "-"))
+        change(model)
+        steps[name] = ["model", str(model)]
+    steps["sample"] = ["model", str(SAMPLE / "model")]
+    for number, document in enumerate(documents):
+        (folder / f"{number}.json").write_text(json.dumps(document.to_dict()))
+        steps[f"document {number}"] = ["document", str(folder / f"{number}.json")]
+    steps["pdf"] = ["document", str(SAMPLE / "invoice.pdf")]
+    steps["worker"] = ["workers", ASK_ELSEWHERE]
+    steps["page"] = ["run", ASK_ELSEWHERE]
+    table, files, loaded = _table(folder)
+    steps["table rules"] = ["rules", *files]
+    steps["table"] = ["model", str(table)]
+    steps["text"] = ["document", str(folder / "text.txt")]
+    steps["rules without policy"] = ["rules", str(CERTIFICATES / "trust.json")]
+    steps["no policy"] = ["model", str(CERTIFICATES / "fl-provider-dp")]
+    steps["rules"] = ["rules", *(str(CERTIFICATES / name) for name in RULES)]
+    for name in EXPECTED:
+        steps[f"chosen {name}"] = ["model", str(CERTIFICATES / name)]
+    for name in SERVED:
+        steps[f"served {name}"] = ["served", f"../certificates/{name}"]
+    network = folder / "network.json"
+    with _served() as address:
+        plain = address.replace("127.0.0.1", "plain.test")
+        steps["insecure"] = ["open", f"{plain}/browser/"]
+        found = _drive(address, list(steps.values()), f"--log-net-log={network}")
+    shown = dict(zip(steps, found["found"], strict=True))
+    requests, problems = found["requests"], found["problems"]
+    return Session(address, shown, requests, problems, network, documents, loaded)
+
+
+def _fields(shown: Json) -> list[tuple[str, str, Any]]:
+    return [
+        (item["label"], item["text"], json.loads(item["place"])[1])
+        for item in shown["fields"]
+        if "label" in item
+    ]
+
+
+def test_fields_of_a_layout_model_are_those_of_hushdoc(session: Session) -> None:
+    """Of a model whose sums are rounded to bytes, where another order of adding up can show.
+
+    One label in a thousand may fall to the other side of such a rounding.
+    """
+    policy = hushdoc.Policy.from_toml(SAMPLE / "policy.toml")
+    model = hushdoc.KIEModel.load(SAMPLE / "model", policy=policy)
+    number_of_fields = others = 0
+    for number, document in enumerate(session.documents):
+        shown = session.shown[f"document {number}"]
+        answer = model.extract(document)
+        expected = [*answer.fields, *answer.below_threshold]
+        known = {(x.label, x.text, x.word_ids): x.score for x in answer.fields}
+        known |= {(x.label, x.text, x.word_ids): x.score for x in answer.below_threshold}
+        found = {
+            (label, text, tuple(words)): float(item["score"])
+            for (label, text, words), item in zip(_fields(shown), shown["fields"], strict=True)
+        }
+        others += len(known.keys() ^ found.keys())
+        for field in known.keys() & found.keys():
+            assert found[field] == pytest.approx(known[field], abs=0.01)
+        assert [item["isSure"] for item in shown["fields"]] == [
+            model.scoring.accepts(float(item["score"])) for item in shown["fields"]
+        ]
+        assert shown["boxes"] == len(shown["fields"])
+        number_of_fields += len(expected)
+    assert number_of_fields > 10 * DOCUMENTS
+    assert others <= number_of_fields / 250
+
+
+def test_clauses_by_a_table_are_those_of_hushdoc(session: Session) -> None:
+    shown = session.shown["text"]
+    found = session.table.extract(Document.from_text(TEXT)).fields
+    assert [item[:2] for item in _fields(shown)] == [(item.label, item.text) for item in found]
+    assert shown["marks"] == len(found) > 3
+    assert not any(RUNTIME in name for name in session.shown["table"]["requested"])
+
+
+def test_a_pdf_file_is_read_and_its_fields_are_drawn(session: Session) -> None:
+    shown = session.shown["pdf"]
+    found = {(label, text) for label, text, _ in _fields(shown)}
+    assert {("provider_name", "STRATBURG GLASS LTD."), ("total", "£18,319.12")} <= found
+    assert shown["boxes"] == len(shown["fields"]) > 25
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_tampered_artifact_is_refused_before_there_is_a_session(
+    session: Session, name: str
+) -> None:
+    shown = session.shown[name]
+    assert (shown["verdict"], shown["lines"][0]) == ("Refused", TAMPERED[name][0])
+    assert not any(RUNTIME in requested for requested in shown["requested"])
+    assert any(RUNTIME in requested for requested in session.shown["sample"]["requested"])
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_every_example_is_accepted_or_refused_as_by_hushdoc(session: Session, name: str) -> None:
+    for how in ("chosen", "served") if name in SERVED else ("chosen",):
+        shown = session.shown[f"{how} {name}"]
+        assert shown["verdict"] == ("Accepted" if EXPECTED[name]["accepted"] else "Refused")
+    if not EXPECTED[name]["accepted"]:
+        assert session.shown[f"chosen {name}"]["lines"][0].split() == EXPECTED[name]["codes"]
+
+
+def test_the_certificate_is_shown_in_hushdoc_s_own_words(session: Session) -> None:
+    for name, folder in (
+        ("sample", SAMPLE / "model"),
+        ("chosen fl-provider-dp", CERTIFICATES / "fl-provider-dp"),
+    ):
+        shown = session.shown[name]
+        envelope = json.loads((folder / "privacy.intoto.jsonl").read_text())
+        statement = base64.b64decode(envelope["payload"])
+        certificate = hushdoc.Certificate.from_dict(json.loads(statement)["predicate"])
+        for item in certificate.claim.guarantees:
+            assert guarantee_words(item) in shown["lines"]
+            assert set(meaning(item)) <= set(shown["further"])
+        assert set(certificate.claim.caveats) <= set(shown["further"])
+
+
+def test_an_artifact_without_a_policy_is_refused(session: Session) -> None:
+    assert session.shown["no policy"]["lines"][0] == "NO_POLICY"
+
+
+def test_no_request_leaves(session: Session) -> None:
+    """Counted by the page's own browser, and by what its network stack logged."""
+    own = (session.address, "blob:", "data:", session.address.replace("127.0.0.1", "plain.test"))
+    assert len(session.requests) > DOCUMENTS / 5
+    assert [name for name in session.requests if not name.startswith((*own, ELSEWHERE))] == []
+    log = json.loads(session.network.read_text())
+    kind = log["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
+    started = [
+        event.get("params", {}).get("url") for event in log["events"] if event["type"] == kind
+    ]
+    assert len(started) > 10
+    assert [name for name in started if name and not name.startswith(own)] == []
+
+
+def test_neither_the_page_nor_its_worker_may_ask_elsewhere(session: Session) -> None:
+    answers = [session.shown["page"], *session.shown["worker"]]
+    assert answers == ["connect-src"] * 3  # the page, the engine, the reader of PDF files
+
+
+def test_what_the_browser_lacks_is_said_in_the_page(session: Session) -> None:
+    assert session.shown["open"] == {"unfit": None}
+    assert "no WebCrypto" in session.shown["insecure"]["unfit"]
+    with _served() as address:
+        found = _drive(address, [["without", "WebAssembly"], ["open", "/browser/"]])
+    assert "no WebAssembly" in found["found"][1]["unfit"]
+
+
+def test_the_page_s_own_policy_is_that_of_the_sample() -> None:
+    assert (PAGE / "trust.json").read_bytes() == (SAMPLE / "trust.json").read_bytes()
+    policy = hushdoc.Policy.from_toml(SAMPLE / "policy.toml")
+    own = json.loads((PAGE / "policy.json").read_text())
+    own["privacy_units"] = frozenset(own["privacy_units"])
+    assert hushdoc.Policy(trust=policy.trust, **own) == policy
