@@ -5,28 +5,37 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import hushdoc_builders as build
 import numpy as np
 import pytest
+from hushdoc_command_runs import write_policy
 from PIL import Image
 
 from hushdoc.__main__ import main
 from hushdoc.accounting.mechanism import Composed, PoissonSampled
+from hushdoc_export import synthetic
+from hushdoc_export.release import Release
+from hushdoc_training import invented
 from hushdoc_training.image_checkpoint import ImageCheckpoint
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.recipes.synthesis.evolution import evolve
+from hushdoc_training.recipes.synthesis.settings import EvolutionSettings
 
-CLASSES = ("dark", "light")
+CLASSES = ("left", "right")
 FEW = ("--epochs", "8", "--batch-size", "4")
 PRIVATE = ("--epsilon", "8", "--steps", "2", "--expected-records", "4", "--sampling-rate", "0.5")
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of six pages of each class."""
+    """A folder of six pages of each class, dark on its side."""
     folder = tmp_path_factory.mktemp("data") / "pages"
     chance = np.random.default_rng(1)
     for place, label in enumerate(CLASSES):
         (folder / label).mkdir(parents=True)
         for number in range(6):
-            gray = chance.integers(0, 60, (40, 30)) + 180 * place
+            gray = chance.integers(190, 256, (40, 30))
+            gray[:, 15 * place : 15 * (place + 1)] //= 4
             Image.fromarray(gray.astype(np.uint8)).save(folder / label / f"{number}.png")
     return folder
 
@@ -93,8 +102,8 @@ REFUSED = {
     "cutmix": (("--cutmix", "1"), "would mix two documents"),
     "dropout": (("--dropout", "0.5"), "without privacy"),
     "first documents": (("--documents", "3"), "takes the first N"),
-    "unknown class": (("--label", "dark", "--label", "other"), "not among"),
-    "one class": (("--label", "dark"), "at least two"),
+    "unknown class": (("--label", "left", "--label", "other"), "not among"),
+    "one class": (("--label", "left"), "at least two"),
     "plan of public": (("--plan", "--public"), "--plan is of private"),
 }
 
@@ -123,7 +132,8 @@ def test_from_a_folder_to_the_class_of_a_page(
     assert main(["keygen", "--out", str(release)]) == 0
     private = tmp_path / "run"
     budget = ("--epsilon", "8", "--steps", "1", "--expected-records", "50", "--label", CLASSES[0])
-    assert train(private, pages, *budget, "--label", CLASSES[1], "--start", public) == 0
+    little = ("--label", CLASSES[1], "--start", public, "--learning-rate", "1e-6")
+    assert train(private, pages, *budget, *little) == 0
     model = tmp_path / "model"
     told = ("--out", model, "--key", f"{release}.key")
     assert main(["export", str(private), *map(str, told)]) == 0
@@ -134,3 +144,32 @@ def test_from_a_folder_to_the_class_of_a_page(
         command = ("classify", model, page, *limits, "--unit", "document", "--json")
         assert main(list(map(str, command))) == 0
         assert json.loads(capsys.readouterr().out)["scores"][0]["label"] == label
+
+
+@pytest.mark.slow
+def test_a_model_of_synthetic_pages_inherits_their_guarantees(tmp_path: Path) -> None:
+    types = ("receipt", "invoice")
+    config = invented.InventedConfig(document_types=types)
+    plan = PrivacyPlan.calibrated(
+        epsilon=2.0, sampling_rate=1.0, steps=1, clipping_norm=1.0, expected_records=50
+    )
+    settings = EvolutionSettings(pool=8, nearest=1, documents=6, document_types=types, seed=2)
+    voters = list(invented.documents(seed=1, count=3, config=config))
+    evolve(voters, plan, settings, out=tmp_path / "run", name="pages", quiet=True)
+    key = build.known_key(1)
+    sealed = synthetic.export(
+        tmp_path / "run", tmp_path / "set", Release(key=key, name="pages", issuer="x")
+    )
+    policy = write_policy(tmp_path, build.trust(key))
+    out = tmp_path / "trained"
+    assert train(out, sealed, "--public") != 0  # read only once it is verified
+    assert train(out, sealed, "--synthetic", policy) != 0  # of another adversary
+    policy.write_text(policy.read_text() + 'adversary = "synthetic-data-recipient"\n')
+    assert train(out, sealed, "--synthetic", policy, "--epochs", "1") == 0
+    stored = ImageCheckpoint.load(out)
+    (guarantee,) = stored.claim.guarantees
+    assert (guarantee.kind, guarantee.adversary) == ("dp", "model-recipient")
+    assert 0 < (guarantee.epsilon or 0) <= 2.0
+    assert "post-processing" in guarantee.composition
+    assert stored.claim.public_data == ()
+    assert stored.labels == tuple(sorted(types))
