@@ -1,4 +1,4 @@
-"""benchmarks/image_arms.py: private and test pages stay apart, and a quick run prints every figure."""
+"""benchmarks/image_arms.py: private and test pages stay apart; a quick run prints every figure."""
 
 from __future__ import annotations
 
