@@ -8,6 +8,9 @@ then some more times, whose CPU time counts.
     fp32_vs_torch, int8_vs_torch   torch's CPU time in float32 / ours, the smaller of the two sizes
     fp32_vs_onnxruntime            the same file in ONNX Runtime as it comes (which is what optimum
                                    runs) / ours
+    fp32_vs_torch_compiled         torch.compile with frozen weights in float32 / ours, where there is
+                                   a C++ compiler for it: operations fused, products by oneDNN,
+                                   which is as fast on processors of any maker
     int8_vs_torch_int8             torch's own dynamic quantization / our int8
     int8_vs_torch_bf16             torch under autocast to bfloat16 / our int8, on processors that
                                    compute in it
@@ -31,6 +34,7 @@ smaller model and fewer rounds, and says so. The last line is JSON.
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
 import sys
 import time
@@ -52,6 +56,7 @@ RATIOS = {
     "fp32_vs_torch": ("torch", "fp32"),
     "int8_vs_torch": ("torch", "int8"),
     "fp32_vs_onnxruntime": ("onnxruntime", "fp32"),
+    "fp32_vs_torch_compiled": ("torch_compiled", "fp32"),
     "int8_vs_torch_int8": ("torch_int8", "int8"),
     "int8_vs_torch_bf16": ("torch_bf16", "int8"),
     "fp32_floor": ("torch", "products_fp32"),
@@ -217,6 +222,8 @@ def inputs(rows: int, tokens: int, image: int | None) -> dict[str, Any]:
 def speeds(work: Path, case: str, scale: Scale, optimum: str | None) -> dict[str, float]:
     """Returns the median CPU seconds of a call, for each arm."""
     precisions = {"torch": "float32", "torch_int8": "int8"}
+    if scale is FULL and shutil.which("g++"):  # compiling takes a minute
+        precisions["torch_compiled"] = "compiled"
     if "bf16" in machine.description():  # elsewhere it is emulated
         precisions["torch_bf16"] = "bfloat16"
     commands = {
@@ -296,7 +303,7 @@ def arm(name: str, *arguments: Any) -> Sequence[str]:
 
 
 def run_torch(work: str, case: str, calls: str, precision: str) -> list[float]:
-    """Times the model in torch: in float32, quantized by torch itself, or under autocast."""
+    """Times the model in torch: in float32, compiled, quantized by torch, or under autocast."""
     import torch
     import transformers
 
@@ -305,6 +312,8 @@ def run_torch(work: str, case: str, calls: str, precision: str) -> list[float]:
     model.eval()
     if precision == "int8":
         model = kie_torch.quantized(model)
+    elif precision == "compiled":
+        model = kie_torch.compiled(model)
     fed = {name: torch.from_numpy(value) for name, value in inputs(1, *CASES[case]).items()}
     low = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16")
     with torch.inference_mode(), low:

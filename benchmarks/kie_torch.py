@@ -1,4 +1,4 @@
-"""LayoutLMv3 in torch: a classifier of tokens with random weights, and torch's own int8 of it."""
+"""LayoutLMv3 in torch: a classifier of tokens with random weights, torch's own int8 of it, and compiled."""
 
 from __future__ import annotations
 
@@ -51,3 +51,12 @@ def quantized(model: Any) -> Any:
         if isinstance(part, nn.Linear) and "rel_pos" not in name
     }
     return quantization.quantize_dynamic(model, layers)
+
+
+def compiled(model: Any) -> Any:
+    """Returns the model compiled by torch's inductor with its weights frozen and packed."""
+    import torch
+    import torch._inductor.config
+
+    torch._inductor.config.freezing = True
+    return torch.compile(model)
