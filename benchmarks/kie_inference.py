@@ -8,9 +8,9 @@ then some more times, whose CPU time counts.
     fp32_vs_torch, int8_vs_torch   torch's CPU time in float32 / ours, the smaller of the two sizes
     fp32_vs_onnxruntime            the same file in ONNX Runtime as it comes (which is what optimum
                                    runs) / ours
-    fp32_vs_torch_compiled         torch.compile with frozen weights in float32 / ours, where there is
-                                   a C++ compiler for it: operations fused, products by oneDNN,
-                                   which is as fast on processors of any maker
+    fp32_vs_torch_compiled         torch.compile with frozen weights in float32 / ours, where there
+                                   is a C++ compiler for it: operations fused, products by oneDNN,
+                                   which knows processors of any maker; not with --quick
     int8_vs_torch_int8             torch's own dynamic quantization / our int8
     int8_vs_torch_bf16             torch under autocast to bfloat16 / our int8, on processors that
                                    compute in it

@@ -1,4 +1,4 @@
-"""LayoutLMv3 in torch: a classifier of tokens with random weights, torch's own int8 of it, and compiled."""
+"""LayoutLMv3 in torch: a classifier of tokens with random weights, as it is, in int8, compiled."""
 
 from __future__ import annotations
 
