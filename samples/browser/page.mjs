@@ -251,10 +251,6 @@ function listen() {
     clear();
     judge('none', 'No model yet');
   };
-  find('served').onsubmit = (event) => {
-    event.preventDefault();
-    open(find('address').value, { address: new URL(find('address').value, HERE).href });
-  };
   for (const [id, use] of [
     ['model-drop', async ({ items: [item] }) => {
       const entry = item.webkitGetAsEntry();
@@ -278,7 +274,7 @@ const lack = missing();
 if (lack) {
   find('unfit').textContent = lack;
   find('unfit').hidden = false;
-  document.querySelectorAll('input, button').forEach((input) => { input.disabled = true; });
+  document.querySelectorAll('input').forEach((input) => { input.disabled = true; });
   say('Nothing can be read in this browser.');
 } else {
   for (const name of ['policy', 'trust']) {
@@ -286,5 +282,7 @@ if (lack) {
     rules[name] = answer.ok ? new Uint8Array(await answer.arrayBuffer()) : null;
   }
   listen();
+  const address = new URLSearchParams(window.location.search).get('model'); // of this site
+  if (address) open(address, { address: new URL(address, HERE).href });
   document.body.dataset.ready = 'yes';
 }

@@ -41,11 +41,10 @@ const verbs = {
       requested: requests.slice(before) };
   },
   served: async (folder) => {
-    await page.evaluate(() => { document.querySelector('#rules').open = true; });
-    await page.fill('#address', folder);
-    await page.click('#served button');
+    await verbs.open(`/browser/?model=${folder}`);
     await settled();
-    return { verdict: await text('#verdict') };
+    return { verdict: await text('#verdict'),
+      lines: await page.locator('#promise > p').allTextContents() };
   },
   document: async (file) => {
     await page.setInputFiles('#document', file);

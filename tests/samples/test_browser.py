@@ -37,9 +37,6 @@ SAMPLES, SAMPLE = ROOT / "samples", ROOT / "sdk" / "hushdoc" / "sample"
 PAGE, CERTIFICATES = SAMPLES / "browser", SAMPLES / "certificates"
 EXPECTED = json.loads((CERTIFICATES / "expected.json").read_text("utf-8"))
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-SERVED = ("fl-provider-dp", "hash-fill")
-"""Examples that are also opened by their address."""
-
 DOCUMENTS = 50
 RULES = ("policy.json", "trust.json")
 TEXT = "Acme Corp signs. The laws of Utah govern it.\n1. Term. It lasts, e.g. for a year.\n" * 9
@@ -76,6 +73,9 @@ def _rename_fields(model: Path) -> None:
     path = model / "labels.json"
     path.write_text(path.read_text().replace("phone", "total"))
 
+
+CHROMIUM_S_OWN = {"update.googleapis.com", "accounts.google.com"}
+"""What Debian's Chromium asks by itself whatever it shows; here it finds none of them."""
 
 ELSEWHERE = "http://127.0.0.1:9/"
 ASK_ELSEWHERE = f"""new Promise((done) => {{
@@ -139,7 +139,10 @@ def _drive(address: str, steps: list[list[str]], *more: str) -> Json:
                 "modules": str(PAGE),
                 "chromium": CHROMIUM,
                 "address": address,
-                "more": ["--host-resolver-rules=MAP plain.test 127.0.0.1", *more],
+                "more": [
+                    "--host-resolver-rules=MAP plain.test 127.0.0.1, MAP *.google*.com ~NOTFOUND",
+                    *more,
+                ],
                 "steps": steps,
             }
         ),
@@ -193,8 +196,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     steps["rules"] = ["rules", *(str(CERTIFICATES / name) for name in RULES)]
     for name in EXPECTED:
         steps[f"chosen {name}"] = ["model", str(CERTIFICATES / name)]
-    for name in SERVED:
-        steps[f"served {name}"] = ["served", f"../certificates/{name}"]
+    steps["served"] = ["served", "../certificates/fl-provider-dp"]
+    steps["served from elsewhere"] = ["served", f"{ELSEWHERE}model"]
     network = folder / "network.json"
     with _served() as address:
         plain = address.replace("127.0.0.1", "plain.test")
@@ -270,11 +273,16 @@ def test_a_tampered_artifact_is_refused_before_there_is_a_session(
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_every_example_is_accepted_or_refused_as_by_hushdoc(session: Session, name: str) -> None:
-    for how in ("chosen", "served") if name in SERVED else ("chosen",):
-        shown = session.shown[f"{how} {name}"]
-        assert shown["verdict"] == ("Accepted" if EXPECTED[name]["accepted"] else "Refused")
+    shown = session.shown[f"chosen {name}"]
+    assert shown["verdict"] == ("Accepted" if EXPECTED[name]["accepted"] else "Refused")
     if not EXPECTED[name]["accepted"]:
-        assert session.shown[f"chosen {name}"]["lines"][0].split() == EXPECTED[name]["codes"]
+        assert shown["lines"][0].split() == EXPECTED[name]["codes"]
+
+
+def test_an_artifact_of_the_page_s_own_site_is_read_by_its_address(session: Session) -> None:
+    """The page's own policy knows another key, which is said after the certificate was read."""
+    assert session.shown["served"]["lines"][0] == "NO_TRUSTED_SIGNATURE"
+    assert session.shown["served from elsewhere"]["lines"][0] == "OTHER_ORIGIN"
 
 
 def test_the_certificate_is_shown_in_hushdoc_s_own_words(session: Session) -> None:
@@ -307,7 +315,8 @@ def test_no_request_leaves(session: Session) -> None:
         event.get("params", {}).get("url") for event in log["events"] if event["type"] == kind
     ]
     assert len(started) > 10
-    assert [name for name in started if name and not name.startswith(own)] == []
+    others = {name.split("/")[2] for name in started if name and not name.startswith(own)}
+    assert others <= CHROMIUM_S_OWN
 
 
 def test_neither_the_page_nor_its_worker_may_ask_elsewhere(session: Session) -> None:
