@@ -177,10 +177,9 @@ def _check_usage(options: argparse.Namespace) -> None:
     """Refuses options that do not apply to what is exported."""
     from hushdoc_training.docvqa_checkpoint import holds_questions
     from hushdoc_training.image_checkpoint import holds_images
-    from hushdoc_training.synthetic_checkpoint import holds_documents
     from hushdoc_training.table_checkpoint import holds_table
 
-    documents, images = holds_documents(options.checkpoint), holds_images(options.checkpoint)
+    documents, images = _holds_documents(options.checkpoint), holds_images(options.checkpoint)
     other = _is_minilm(options) or _is_classifier(options) or documents or images
     asked = not other and holds_questions(options.checkpoint)
     table = not other and holds_table(options.checkpoint)
@@ -233,6 +232,12 @@ def _check_calibration(options: argparse.Namespace, *, scored: bool, table: bool
         )
 
 
+def _holds_documents(folder: Path) -> bool:
+    from hushdoc_training import drawn_checkpoint, synthetic_checkpoint
+
+    return synthetic_checkpoint.holds_documents(folder) or drawn_checkpoint.holds_pages(folder)
+
+
 def _is_minilm(options: argparse.Namespace) -> bool:
     return options.checkpoint == MINILM and not options.checkpoint.exists()
 
@@ -278,13 +283,12 @@ def _network(options: argparse.Namespace, release: Release, out: Path) -> Path:
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.docvqa_checkpoint import holds_questions
     from hushdoc_training.image_checkpoint import holds_images
-    from hushdoc_training.synthetic_checkpoint import holds_documents
 
     if holds_questions(options.checkpoint):
         from hushdoc_export.docvqa import export
     elif holds_images(options.checkpoint):
         from hushdoc_export.classification import export
-    elif holds_documents(options.checkpoint):
+    elif _holds_documents(options.checkpoint):
         from hushdoc_export.synthetic import export
     else:
         from hushdoc_export.kie import export

@@ -1,4 +1,4 @@
-"""Synthetic documents to a sealed artifact: drawn from their specifications, in shards.
+"""Synthetic documents to a sealed artifact: drawn from specifications or by a model, in shards.
 
 hushdoc.json  documents-00000.jsonl  images-00000.safetensors  labels.json  contact-sheet.png
 privacy.intoto.jsonl  README.md
@@ -19,23 +19,26 @@ from PIL import Image
 
 from hushdoc import labelled_files
 from hushdoc.certificate.certificate import Certificate
+from hushdoc.certificate.claim import Claim
 from hushdoc.errors import LimitExceededError, needs_extra
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.model import LABELS_FILE
 from hushdoc.synthetic_documents import (
+    DRAWN,
     MAX_SHARD_BYTES,
     MAX_SHARDS,
     SPECIFICATION,
     TASK,
     Contents,
+    DrawnPage,
     Shard,
 )
 from hushdoc.system import atomic_files
 from hushdoc_export import sealing
 from hushdoc_export.release import Release, Seen, unseen
-from hushdoc_training import synthetic_checkpoint
+from hushdoc_training import drawn_checkpoint, synthetic_checkpoint
+from hushdoc_training.drawn_checkpoint import DrawnCheckpoint
 from hushdoc_training.invented import released, specification
-from hushdoc_training.invented.specification import Specification
 from hushdoc_training.synthetic_checkpoint import SyntheticCheckpoint
 
 CONTACT_SHEET = "contact-sheet.png"
@@ -44,8 +47,25 @@ ENTRY = "images-00000.safetensors"
 MOST_BYTES = 960 * 2**20
 """Bytes of all shards, below what default policies accept."""
 
+NO_LABELS = "none"
+"""What a set declares as its label set whose documents have classes alone."""
+
 _FULL = MAX_SHARD_BYTES - 2**20  # a header, and the last image
 _THUMBNAIL, _ACROSS, _DOWN = 150, 6, 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Set:
+    """Documents to be sealed: how they were made, and each with its id, its line and its image."""
+
+    claim: Claim
+    method: str
+    generator: int
+    labels: str
+    count: int
+    fields: set[str]  # labels of the items that were yielded
+    items: Iterator[tuple[str, bytes, bytes]]
+    step: dict[str, object]
 
 
 @dataclass(kw_only=True)
@@ -62,7 +82,7 @@ class _Drawn:
 
 
 def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen = unseen) -> Path:
-    """Returns the folder of the artifact that was made from a checkpoint of specifications.
+    """Returns the folder of the artifact of a checkpoint of specifications, or of drawn pages.
 
     Raises:
         CheckpointError: It is no such checkpoint.
@@ -73,19 +93,21 @@ def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen =
         PrivacyError: An audit of the claim refutes it.
     """
     atomic_files.require_free(out)
-    made = synthetic_checkpoint.load(checkpoint_folder)
+    if drawn_checkpoint.holds_pages(checkpoint_folder):
+        made = _of_pages(drawn_checkpoint.load(checkpoint_folder))
+    else:
+        made = _of_specifications(synthetic_checkpoint.load(checkpoint_folder))
     certificate = dataclasses.replace(
         release.certificate(made.claim, task=TASK, format="safetensors", entry=ENTRY),
-        derivation=(_step(made),),
+        derivation=(made.step,),
     )
     contents: dict[str, bytes] = {}
     shards: list[Shard] = []
-    fields: set[str] = set()
-    for drawn in _shards(made, fields, seen):
+    for drawn in _shards(made, seen):
         number = f"{len(shards):05d}"
         if len(shards) == MAX_SHARDS or sum(map(len, contents.values())) > MOST_BYTES:
             raise LimitExceededError(
-                f"{len(made.specifications)} documents need more than {MAX_SHARDS} shards or "
+                f"{made.count} documents need more than {MAX_SHARDS} shards or "
                 f"{MOST_BYTES} bytes, which default policies refuse. Make fewer documents."
             )
         shard = Shard(
@@ -98,10 +120,10 @@ def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen =
         if not shards:
             contents[CONTACT_SHEET] = contact_sheet(list(drawn.images.values()))
         shards.append(shard)
-    labels = LabelSet(fields=tuple(sorted(fields)))
+    labels = LabelSet(fields=tuple(sorted(made.fields)))
     declared = Contents(
-        method=synthetic_checkpoint.METHOD,
-        generator=specification.VERSION,
+        method=made.method,
+        generator=made.generator,
         labels=made.labels,
         shards=tuple(shards),
     )
@@ -110,36 +132,83 @@ def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen =
     return sealing.seal(out, contents, certificate, labels=labels, key=release.key)
 
 
-def _shards(made: SyntheticCheckpoint, fields: set[str], seen: Seen) -> Iterator[_Drawn]:
-    """Yields full shards, and notes which labels their documents have."""
+def _shards(made: _Set, seen: Seen) -> Iterator[_Drawn]:
+    """Yields full shards."""
     drawn = _Drawn()
-    for number, one in enumerate(made.specifications):
-        line, image = _line(one, made.labels, fields), released.image_of(one)
+    for number, (name, line, image) in enumerate(made.items):
         if drawn.lines and drawn.size + max(len(line), len(image)) > _FULL:
             yield drawn
             drawn = _Drawn()
         drawn.lines.append(line)
-        drawn.images[one.id] = image
-        seen(number + 1, len(made.specifications))
+        drawn.images[name] = image
+        seen(number + 1, made.count)
     yield drawn
 
 
-def _line(one: Specification, labels: str, fields: set[str]) -> bytes:
-    labelled = released.document_of(one, labels)
-    fields.update(span.label for span in labelled.spans)
-    data = {**labelled_files.to_dict(labelled), SPECIFICATION: one.to_dict()}
-    return json.dumps(data, ensure_ascii=False).encode() + b"\n"
+def _of_specifications(made: SyntheticCheckpoint) -> _Set:
+    """Returns documents that are drawn from specifications: no private document is read."""
+    fields: set[str] = set()
 
+    def items() -> Iterator[tuple[str, bytes, bytes]]:
+        for one in made.specifications:
+            labelled = released.document_of(one, made.labels)
+            fields.update(span.label for span in labelled.spans)
+            line = _line(labelled_files.to_dict(labelled), one.to_dict())
+            yield one.id, line, released.image_of(one)
 
-def _step(made: SyntheticCheckpoint) -> dict[str, object]:
-    """Returns what was done here: pages were drawn, and no private document was read."""
     text = "".join(json.dumps(one.to_dict(), sort_keys=True) for one in made.specifications)
-    return {
-        "step": "draw-documents",
-        "dataDependent": False,
-        "from": f"sha256:{hashlib.sha256(text.encode()).hexdigest()}",
-        "generator": specification.VERSION,
-    }
+    return _Set(
+        claim=made.claim,
+        method=synthetic_checkpoint.METHOD,
+        generator=specification.VERSION,
+        labels=made.labels,
+        count=len(made.specifications),
+        fields=fields,
+        items=items(),
+        step={
+            "step": "draw-documents",
+            "dataDependent": False,
+            "from": _digest(text.encode()),
+            "generator": specification.VERSION,
+        },
+    )
+
+
+def _of_pages(made: DrawnCheckpoint) -> _Set:
+    """Returns documents of the pages that a model has drawn: their class, and no word."""
+
+    def items() -> Iterator[tuple[str, bytes, bytes]]:
+        for number, prompt in enumerate(made.prompts):
+            image, name = made.image(number), drawn_checkpoint.id_of(number)
+            with Image.open(io.BytesIO(image), formats=("PNG",)) as opened:
+                width, height = opened.size
+            page = DrawnPage(id=name, width=width, height=height, document_type=prompt["label"])
+            yield name, _line(page.to_dict(), dict(prompt)), image
+
+    digests = "".join(_digest(made.image(number)) for number in range(len(made.prompts)))
+    return _Set(
+        claim=made.claim,
+        method=DRAWN,
+        generator=drawn_checkpoint.VERSION,
+        labels=NO_LABELS,
+        count=len(made.prompts),
+        fields=set(),
+        items=items(),
+        step={
+            "step": "seal-drawn-pages",
+            "dataDependent": False,
+            "from": _digest(digests.encode()),
+            "generator": drawn_checkpoint.VERSION,
+        },
+    )
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _line(document: dict[str, object], made_of: dict[str, object]) -> bytes:
+    return json.dumps({**document, SPECIFICATION: made_of}, ensure_ascii=False).encode() + b"\n"
 
 
 def _packed(drawn: _Drawn, certificate: Certificate) -> bytes:

@@ -21,16 +21,21 @@ from hushdoc.artifact import safetensors_scan
 from hushdoc.artifact.artifact import Artifact
 from hushdoc.artifact.manifest import MANIFEST_FILE
 from hushdoc.certificate.certificate import Certificate
+from hushdoc.document.document import Document
+from hushdoc.document.page import Page
 from hushdoc.errors import ArtifactError, HushdocError, TaskMismatchError
 from hushdoc.labels import LabelledDocument
 from hushdoc.policy.policy import Policy
 from hushdoc.serialization import strict_json
-from hushdoc.serialization.records import Record, integer, listed, record, stored, text
+from hushdoc.serialization.records import Record, integer, listed, optional, record, stored, text
 from hushdoc.signing.trust_store import TrustedKey
 
 TASK = "synthetic-documents"
 ADVERSARY = "synthetic-data-recipient"
 """Whom a policy has to name for a set of synthetic documents."""
+
+DRAWN = "diffusion"
+"""The method of a set whose pages a model drew."""
 
 SPECIFICATION = "specification"
 """Key of a line beside those of a labelled document."""
@@ -52,13 +57,32 @@ class Shard(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DrawnPage(Record):
+    """A line of a set that a model drew: a page of no words, its class, and its size in pixels."""
+
+    id: str = stored(text)
+    width: int = stored(integer(minimum=1))
+    height: int = stored(integer(minimum=1))
+    document_type: str | None = stored(optional(text), default=None)
+
+    def labelled(self) -> LabelledDocument:
+        """Returns it as a document."""
+        page = Page(width=self.width, height=self.height, words=())
+        return LabelledDocument(
+            document=Document(id=self.id, pages=(page,)),
+            spans=(),
+            document_type=self.document_type,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Contents(Record):
     """What the manifest's preprocessing declares of a set.
 
     Attributes:
-        method: How it was made: "evolution".
+        method: How it was made: "evolution" or "diffusion".
         generator: Version of what draws a page from its specification.
-        labels: The label set of the documents.
+        labels: The label set of the documents; "none" where they have classes alone.
         shards: Its files, in the order of the documents.
     """
 
@@ -70,7 +94,11 @@ class Contents(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticDocument:
-    """A document, its page's image in memory, and what it was drawn from."""
+    """A document, its page's image in memory, and what it was drawn from.
+
+    What a model drew has no words, and a class as its document type where the model read classes;
+    its specification is the class, the number of the public layout, and the seed.
+    """
 
     labelled: LabelledDocument
     specification: Mapping[str, Any]
@@ -171,7 +199,7 @@ def _read(opened: Artifact, contents: Contents) -> Iterator[SyntheticDocument]:
                 f"{len(images)} images; declared are {shard.count}"
             )
         for line in lines:
-            made = _document(line)
+            made = _document(line, drawn=contents.method == DRAWN)
             name = made.labelled.document.id
             if name in names or name not in images:
                 raise bad_documents(
@@ -181,12 +209,16 @@ def _read(opened: Artifact, contents: Contents) -> Iterator[SyntheticDocument]:
             yield replace(made, labelled=_with_image(made.labelled, images[name]))
 
 
-def _document(line: bytes) -> SyntheticDocument:
+def _document(line: bytes, *, drawn: bool) -> SyntheticDocument:
     data = strict_json.loads(line, what="A synthetic document", max_bytes=MAX_SHARD_BYTES)
     specification = data.pop(SPECIFICATION)
     if type(specification) is not dict:
         raise bad_documents(f"a specification is {type(specification).__name__}")
-    return SyntheticDocument(labelled=labelled_files.from_dict(data), specification=specification)
+    if drawn:
+        labelled = DrawnPage.from_dict(data, "a drawn page").labelled()
+    else:
+        labelled = labelled_files.from_dict(data)
+    return SyntheticDocument(labelled=labelled, specification=specification)
 
 
 def _images(content: bytes) -> dict[str, bytes]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import hushdoc_builders as build
 import pytest
+from PIL import Image
 
 import hushdoc
 from hushdoc import Policy, SyntheticDocuments, verify
@@ -26,7 +27,7 @@ from hushdoc.reading import page_image
 from hushdoc.synthetic_documents import ADVERSARY
 from hushdoc_export import sealing, synthetic
 from hushdoc_export.release import Release
-from hushdoc_training import synthetic_checkpoint
+from hushdoc_training import drawn_checkpoint, synthetic_checkpoint
 from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.specification import draw
 from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
@@ -90,9 +91,8 @@ def test_documents_are_opened_as_they_were_drawn(sealed: Path) -> None:
 def test_the_same_specifications_give_the_same_files(checkpoint: Path, tmp_path: Path) -> None:
     made = synthetic_checkpoint.load(checkpoint)
     assert made.specifications == SPECIFICATIONS
-    lines = [synthetic._line(one, made.labels, set()) for one in made.specifications[:1]]
-    again = [synthetic._line(one, made.labels, set()) for one in made.specifications[:1]]
-    assert lines == again
+    first, again = (next(synthetic._of_specifications(made).items) for _ in range(2))
+    assert first == again
 
 
 def test_a_policy_for_models_and_no_policy_open_nothing(sealed: Path) -> None:
@@ -254,3 +254,52 @@ def test_a_statement_is_of_documents(sealed: Path) -> None:
     (step,) = again.derivation
     assert step["step"] == "draw-documents"
     assert step["dataDependent"] is False
+
+
+@pytest.fixture
+def drawn(tmp_path: Path) -> Path:
+    """Returns a checkpoint of two pages that a model drew."""
+    images = tmp_path / "images"
+    images.mkdir()
+    prompts = [{"label": label, "layout": 4, "seed": at} for at, label in enumerate(("a", None))]
+    for number in range(len(prompts)):
+        shades = Image.new("L", (32, 24), 100 * number)
+        shades.save(drawn_checkpoint.image_path(images, number))
+    claim = build.claim(build.guarantee(adversary=ADVERSARY), releases=("synthetic-records",))
+    folder = tmp_path / "run" / "checkpoint"
+    drawn_checkpoint.save(folder, prompts=prompts, images=images, claim=claim)
+    return folder
+
+
+def test_pages_that_a_model_drew_are_sealed_and_opened(drawn: Path) -> None:
+    sealed = synthetic.export(drawn.parent, drawn.parent.parent / "sealed", RELEASE)
+    documents = SyntheticDocuments.open(sealed, policy=policy())
+    assert documents.contents.method == "diffusion"
+    assert [item.document_type for item in documents] == ["a", None]
+    for number, item in enumerate(documents.documents):
+        (page,) = item.labelled.document.pages
+        assert (page.width, page.height, page.words) == (32, 24, ())
+        image = page_image(page)
+        assert image is not None
+        assert image.convert("L").getextrema() == (100 * number, 100 * number)
+        assert item.specification["seed"] == number
+    assert (sealed / "contact-sheet.png").is_file()
+    with pytest.raises(ArtifactError, match="model drew them"):
+        require_reproduced(documents)
+    with pytest.raises(PolicyViolationError):
+        SyntheticDocuments.open(sealed, policy=policy(adversary="model-recipient"))
+
+
+@pytest.mark.parametrize("damage", ["image", "prompt", "keys", "method"])
+def test_a_damaged_checkpoint_of_drawn_pages_is_refused(damage: str, drawn: Path) -> None:
+    prompts, head = drawn / "prompts.jsonl", drawn / "checkpoint.json"
+    if damage == "image":
+        drawn_checkpoint.image_path(drawn / "images", 1).unlink()
+    elif damage == "prompt":
+        prompts.write_text(prompts.read_text()[:-5])
+    elif damage == "keys":
+        prompts.write_text(prompts.read_text().replace("seed", "sand"))
+    else:
+        head.write_text(head.read_text().replace("diffusion", "evolution"))
+    with pytest.raises(CheckpointError):
+        synthetic.export(drawn, drawn.parent / "sealed", RELEASE)

@@ -1,4 +1,4 @@
-"""The subcommand `synthesize`: invented documents like private ones, by private votes."""
+"""The subcommand `synthesize`: documents like private ones, by private votes or by diffusion."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hushdoc.commands.parsing import usage_errors
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc_training.commands import kie_data
 from hushdoc_training.commands.data import SOURCE
+from hushdoc_training.commands.synthesize_diffusion import register_diffusion, register_pretrain
 from hushdoc_training.commands.training_options import (
     add_choice,
     add_name,
@@ -28,13 +29,20 @@ if TYPE_CHECKING:
     from hushdoc.commands.parsing import Subcommands
     from hushdoc_training.recipes.synthesis.settings import EvolutionSettings
 
-DESCRIPTION = """Makes documents that can be given away, like private ones, by a generator of ours.
+DESCRIPTION = """Makes documents that can be given away, like private ones.
 
   hushdoc synthesize evolution --data path/to/receipts --epsilon 1 --out runs/receipts
   hushdoc export runs/receipts --out receipts-given-away --key private.pem
 
 Each private document votes for the invented ones that resemble it, and noise is added to the sum.
-No word of what comes out was read from a private document. docs/synthesis.md says more."""
+No word of what comes out was read from a private document.
+
+  hushdoc synthesize pretrain --public invented:form+receipt --out runs/start
+  hushdoc synthesize diffusion --start runs/start --data path/to/scans --label memo \\
+    --label letter --epsilon 5 --out runs/scans
+
+A model of page images that learned from public pages is trained on private ones with differential
+privacy, and draws new ones. docs/synthesis.md says more."""
 
 
 def register(subcommands: Subcommands) -> None:
@@ -47,6 +55,8 @@ def register(subcommands: Subcommands) -> None:
     )
     methods = parser.add_subparsers(title="methods", dest="method", required=True, metavar="METHOD")
     _register_evolution(methods)
+    register_pretrain(methods)
+    register_diffusion(methods)
     _register_check(methods)
 
 

@@ -150,10 +150,39 @@ def add_budget(
     clipping_norm: float | None,
     expected_records: int | None,
 ) -> None:
-    """Adds all of a private run but --epsilon: delta, steps, clipping, divisor, ledger.
+    """Adds all of a private run but --epsilon: what is spent, and what is shown and grouped.
 
     A default of None is a recipe's.
     """
+    add_spending(
+        parser,
+        group,
+        steps=steps,
+        clipping_norm=clipping_norm,
+        expected_records=expected_records,
+    )
+    add_choice(
+        group,
+        "--private-numbers",
+        MODES,
+        "hidden",
+        "un-noised numbers of private documents: losses while training, scores on held-out "
+        "documents. shown: the certificate says that settings were chosen by what is not part of "
+        "epsilon, which default policies refuse; shown-unused: it says that you decide nothing by "
+        "them, neither a setting nor an end nor a release",
+    )
+    _add_duplicates(parser, group)
+
+
+def add_spending(
+    parser: CommandParser,
+    group: argparse._ArgumentGroup,
+    *,
+    steps: int | None,
+    clipping_norm: float | None,
+    expected_records: int | None,
+) -> None:
+    """Adds what a private run spends besides --epsilon: delta, steps, clipping, divisor, ledger."""
     _add_delta(group)
     _add_budgeted(group, "--steps", "N", int, steps, "number of private steps")
     _add_budgeted(
@@ -174,17 +203,6 @@ def add_budget(
         "norm to which the gradient of a record is clipped",
     )
     _add_ledger(parser, group)
-    add_choice(
-        group,
-        "--private-numbers",
-        MODES,
-        "hidden",
-        "un-noised numbers of private documents: losses while training, scores on held-out "
-        "documents. shown: the certificate says that settings were chosen by what is not part of "
-        "epsilon, which default policies refuse; shown-unused: it says that you decide nothing by "
-        "them, neither a setting nor an end nor a release",
-    )
-    _add_duplicates(parser, group)
     parser.mark_expert("--clipping-norm")
 
 

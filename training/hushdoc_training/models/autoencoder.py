@@ -71,6 +71,16 @@ KL_SMALL = AutoencoderPreset(
 )
 """For processors: 1,691,485 parameters, latents of 3 x 16 x 16."""
 
+KL_TINY = AutoencoderPreset(
+    image_size=32,
+    image_channels=1,
+    channels=(8, 16, 16),
+    layers=1,
+    latent_channels=3,
+    groups=2,
+)
+"""For trials and tests: latents of 3 x 8 x 8."""
+
 
 class PageAutoencoder(nn.Module):
     """Turns images of pages into latents and back.

@@ -77,6 +77,16 @@ UNET_SMALL = DenoiserPreset(
 )
 """For processors: 1,114,819 parameters without classes."""
 
+UNET_TINY = DenoiserPreset(
+    latent_size=8,
+    latent_channels=3,
+    channels=(16, 16),
+    layers=1,
+    attention=1,
+    groups=4,
+)
+"""For trials and tests."""
+
 
 class Denoiser(nn.Module):
     """Finds the noise in a latent, of a time, and where it has them of a layout and a class.

@@ -73,6 +73,13 @@ SYNTHETIC_DOCUMENTS = Released(
     "documents, is the only release",
 )
 
+SYNTHETIC_PAGES = Released(
+    adversary="synthetic-data-recipient",
+    observes="the drawn pages, their classes and layouts and everything else in the artifact",
+    purpose="training",
+    alone="one training run; pages that are drawn from its final weights are the only release",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Numbers:

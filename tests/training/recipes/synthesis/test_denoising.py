@@ -147,8 +147,7 @@ def test_models_without_layout_or_class_are_trained_too() -> None:
     torch.manual_seed(0)
     plain = Denoiser(replace(TINY, layout=False), classes=0).eval()
     bare = [[replace(one, layout=None) for one in record] for record in records(count=2)]
-    with training(plain, bare) as trained:
-        trained.step()
+    assert denoising.losses_of(plain, [record[0] for record in bare]).shape == (2,)
 
 
 @pytest.mark.parametrize(("epsilon", "sigma"), [(10.0, 1.15), (5.0, 1.81), (1.0, 7.11)])

@@ -45,21 +45,30 @@ class PageExample:
 
 
 def losses_of(denoiser: Denoiser, examples: Sequence[PageExample]) -> torch.Tensor:
-    """Returns the loss of each example, shape [N], each with draws of its own."""
-    latents, layouts, labels = batch_of(denoiser, examples)
-    count = len(examples)
-    times, noise = torch.randint(0, TIMES, (count,)), torch.randn(latents.shape)
-    if labels is not None:
-        labels = labels.where(torch.rand(count) >= DROPPED, denoiser.classes)
-    return diffusion_schedule.losses(denoiser, latents, layouts, labels, times=times, noise=noise)
+    """Returns the loss of each example, shape [N], each with draws of its own.
+
+    They follow from a seed for each, so that nobody's company changes them.
+    """
+    seeds = torch.randint(0, 2**62, (len(examples),)).tolist()
+    return _losses(denoiser, examples, seeds, dropped=DROPPED)
 
 
 def calm_losses_of(denoiser: Denoiser, examples: Sequence[PageExample]) -> torch.Tensor:
     """Returns the same losses with draws that follow from each example alone, for the self-test."""
+    seeds = [zlib.crc32(one.latent.numpy().tobytes(), one.label) for one in examples]
+    return _losses(denoiser, examples, seeds, dropped=0.0)
+
+
+def _losses(
+    denoiser: Denoiser, examples: Sequence[PageExample], seeds: Sequence[int], *, dropped: float
+) -> torch.Tensor:
     latents, layouts, labels = batch_of(denoiser, examples)
-    drawn = [_own(example) for example in examples]
+    drawn = [torch.Generator().manual_seed(seed) for seed in seeds]
     times = torch.cat([torch.randint(0, TIMES, (1,), generator=own) for own in drawn])
     noise = torch.stack([torch.randn(latents.shape[1:], generator=own) for own in drawn])
+    if labels is not None:
+        kept = torch.cat([torch.rand(1, generator=own) >= dropped for own in drawn])
+        labels = labels.where(kept, denoiser.classes)
     return diffusion_schedule.losses(denoiser, latents, layouts, labels, times=times, noise=noise)
 
 
@@ -123,9 +132,3 @@ def private_training(
         charge=charge,
         view=view,
     )
-
-
-def _own(example: PageExample) -> torch.Generator:
-    """Returns a generator whose draws an example alone decides."""
-    seed = zlib.crc32(example.latent.numpy().tobytes(), example.label)
-    return torch.Generator().manual_seed(seed)

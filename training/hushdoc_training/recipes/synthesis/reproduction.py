@@ -18,6 +18,7 @@ from hushdoc.synthetic_documents import SyntheticDocument, SyntheticDocuments
 from hushdoc_training.invented import released, specification
 from hushdoc_training.invented.specification import Specification
 from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
+from hushdoc_training.synthetic_checkpoint import METHOD
 
 
 def require_reproduced(
@@ -39,6 +40,10 @@ def require_reproduced(
             not that of the certificate.
         AnnotationError: A specification is out of range.
     """
+    if documents.contents.method != METHOD:
+        raise _not_reproduced(
+            f"a model drew them ('{documents.contents.method}'), which is not in the artifact"
+        )
     version = documents.contents.generator
     if version != specification.VERSION:
         raise _not_reproduced(

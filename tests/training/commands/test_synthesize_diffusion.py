@@ -1,0 +1,74 @@
+"""`hushdoc synthesize pretrain | diffusion`: from folders of images to drawn pages; wrong usage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hushdoc.__main__ import main
+from hushdoc_training import drawn_checkpoint
+
+SMALL = ("--size", "tiny", "--autoencoder-steps", "1", "--steps", "1", "--batch-size", "2")
+DIFFUSION = ("--steps", "1", "--multiplicity", "1", "--sampler", "ddim", "--sampling-steps", "1")
+LAYOUTS = ("--layouts", "invented:receipt", "--layout-documents", "2")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns scans of two classes, and a start that knows one of them."""
+    folder = tmp_path_factory.mktemp("diffusion")
+    rng = np.random.default_rng(0)
+    for name in ("public/letter", "public/memo", "private/letter", "private/note"):
+        (folder / name).mkdir(parents=True)
+        for number in range(2):
+            shades = rng.integers(0, 255, (40, 32), dtype=np.uint8)
+            Image.fromarray(shades).save(folder / name / f"{number}.png")
+    command = ["synthesize", "pretrain", "--public", str(folder / "public"), *SMALL, "--quiet"]
+    assert main([*command, "--out", str(folder / "start")]) == 0
+    return folder
+
+
+def run(folder: Path, out: Path, *further: str) -> int:
+    where = ["--start", str(folder / "start"), "--data", str(folder / "private")]
+    command = ["synthesize", "diffusion", *where, "--out", str(out), "--quiet"]
+    try:
+        return main([*command, *DIFFUSION, *LAYOUTS, *further])
+    except SystemExit as ended:
+        return int(str(ended.code))
+
+
+def test_scans_become_drawn_pages(folder: Path, tmp_path: Path) -> None:
+    labels = ("--label", "letter", "--label", "note")
+    assert run(folder, tmp_path / "run", *labels, "--pages", "2", "--epsilon", "2") == 0
+    made = drawn_checkpoint.load(tmp_path / "run")
+    assert [one["label"] for one in made.prompts] == ["letter", "note"]
+    (guarantee,) = made.claim.guarantees
+    assert guarantee.epsilon == pytest.approx(2.0, abs=0.01)
+    assert {data.uses for data in made.claim.public_data} == {("pretraining",), ("layouts",)}
+    assert guarantee.covers_all_private_accesses
+
+
+@pytest.mark.parametrize(
+    ("further", "code"),
+    [
+        (("--label", "letter", "--label", "letter"), 2),
+        (("--epsilon", "0"), 2),
+        (("--sampling-rate", "2"), 2),
+        (("--pages", "0"), 2),
+        (("--documents-changed",), 2),
+        (("--label", "letter"), 3),  # a document is of another class
+        (("--start", "nowhere"), 3),
+        (("--layouts", "nowhere"), 3),
+        (("--delta", "1e-2"), 1),
+    ],
+)
+def test_wrong_usage_takes_no_folder(
+    further: tuple[str, ...], code: int, folder: Path, tmp_path: Path
+) -> None:
+    found = run(folder, tmp_path / "run", *further)
+    assert found != 0
+    assert (found == 2) == (code == 2)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,309 @@
+"""Diffusion from public pages to drawn ones: claims, kills, and what is refused before a charge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hushdoc.certificate.claim import PublicData
+from hushdoc.document.page import Box
+from hushdoc.errors import (
+    AnnotationError,
+    CheckpointError,
+    EmptyDocumentError,
+    OutputExistsError,
+    PrivacyError,
+)
+from hushdoc_training import drawn_checkpoint
+from hushdoc_training.data import image_sets
+from hushdoc_training.data.dataset import Source
+from hushdoc_training.data.image_documents import ImageDocument
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.recipes.synthesis import diffusion, diffusion_start, page_squares
+from hushdoc_training.recipes.synthesis.diffusion import Layouts
+from hushdoc_training.recipes.synthesis.diffusion_settings import (
+    DiffusionSettings,
+    PretrainingSettings,
+)
+from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
+from hushdoc_training.recipes.synthesis.pretraining import pretrain
+from hushdoc_training.runs.loop import Outcome
+
+CLASSES = ("dark", "light")
+PUBLIC = PublicData(
+    name="drawn squares",
+    uses=("pretraining",),
+    privacy_status="drawn for this test",
+    overlap_with_protected="none",
+)
+SETTINGS = DiffusionSettings(
+    classes=CLASSES, multiplicity=1, pages=3, sampler="ddim", sampling_steps=2
+)
+QUICK = PretrainingSettings(size="tiny", autoencoder_steps=2, steps=2, batch_size=4)
+MASK = np.where(np.arange(32 * 32).reshape(32, 32) // 128 % 2, 1.0, -1.0).astype(np.float32)
+LAYOUTS = Layouts(name="stripes", masks=[MASK], public=None)
+
+
+def scans(folder: Path, count: int = 3, seed: int = 0, mode: str = "RGB") -> Path:
+    """Writes a folder of images for each class."""
+    rng = np.random.default_rng(seed)
+    for number, name in enumerate(CLASSES):
+        (folder / name).mkdir(parents=True)
+        for place in range(count):
+            shades = rng.integers(100 * number, 100 * number + 100, (48, 40, 3), dtype=np.uint8)
+            Image.fromarray(shades).convert(mode).save(folder / name / f"{place}.png")
+    return folder
+
+
+def read(folder: Path) -> tuple[ImageDocument, ...]:
+    with image_sets.opened(Source(location=str(folder))) as documents:
+        return documents
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> tuple[ImageDocument, ...]:
+    return read(scans(tmp_path_factory.mktemp("scans") / "data"))
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory, documents: Any) -> Path:
+    out = tmp_path_factory.mktemp("start") / "run"
+    outcome = pretrain(documents, QUICK, out=out, public=PUBLIC, classes=CLASSES, quiet=True)
+    assert outcome == Outcome(charged=4, interrupted=False)
+    return out
+
+
+@pytest.fixture
+def start(started: Path) -> DiffusionStart:
+    return diffusion_start.load(started)
+
+
+@cache
+def plan(epsilon: float = 8.0) -> PrivacyPlan:
+    return PrivacyPlan.calibrated(
+        epsilon=epsilon,
+        sampling_rate=0.5,
+        steps=2,
+        clipping_norm=0.01,
+        expected_records=3,
+        accountant="rdp",
+    )
+
+
+def train(
+    start: DiffusionStart, documents: Sequence[ImageDocument], out: Path, **further: Any
+) -> Outcome:
+    return diffusion.train(
+        start,
+        documents,
+        further.pop("plan", plan()),
+        further.pop("settings", SETTINGS),
+        out=out,
+        name="scans",
+        layouts=further.pop("layouts", LAYOUTS),
+        quiet=True,
+        **further,
+    )
+
+
+def test_private_pages_become_drawn_ones_with_what_was_spent(
+    start: DiffusionStart, documents: tuple[ImageDocument, ...], tmp_path: Path
+) -> None:
+    assert float(start.codec.scale) != 1
+    assert start.claim.guarantees[0].kind == "none"
+    ledger = Ledger.create(tmp_path / "ledger", data="scans", epsilon=9, delta=1e-5)
+    out = tmp_path / "run"
+    assert train(start, documents, out, ledger=ledger) == Outcome(charged=2, interrupted=False)
+    made = drawn_checkpoint.load(out)
+    assert [one["label"] for one in made.prompts] == ["dark", "light", "dark"]
+    assert made.image(0)[:4] == b"\x89PNG"
+    assert made.image(0) != made.image(2)
+    claim = made.claim
+    (guarantee,) = claim.guarantees
+    assert (guarantee.kind, guarantee.adversary, guarantee.unit) == (
+        "dp",
+        "synthetic-data-recipient",
+        "document",
+    )
+    assert guarantee.epsilon == pytest.approx(8.0, rel=0.2)  # composed by PLD in a ledger
+    assert guarantee.sampling_as_implemented == "poisson"
+    assert claim.releases == ("synthetic-records",)
+    assert claim.public_data == (PUBLIC,)
+    assert claim.protected_data[0].units[0].count is None
+    assert [run.charged for run in Ledger.open(ledger.path).runs()] == [2]
+    with pytest.raises(OutputExistsError):
+        train(start, documents, out)
+    with pytest.raises(PrivacyError, match="BUDGET|allows|room"):
+        train(start, documents, tmp_path / "more", ledger=ledger)
+    assert not (tmp_path / "more").exists()
+
+
+def test_a_run_that_is_killed_while_it_draws_draws_the_rest(
+    start: DiffusionStart,
+    documents: tuple[ImageDocument, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(diffusion, "BATCH", 2)
+    whole = diffusion._images
+    calls: list[int] = []
+
+    def killed(*arguments: Any) -> list[bytes]:
+        calls.append(len(arguments[2]))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return whole(*arguments)
+
+    monkeypatch.setattr(diffusion, "_images", killed)
+    out = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train(start, documents, out)
+    assert not (out / "checkpoint").exists()
+    first = drawn_checkpoint.image_path(out / "drawn", 0).read_bytes()
+    again = diffusion_start.load(_folder_of(start, tmp_path))
+    assert train(again, documents, out, resume=True) == Outcome(charged=2, interrupted=False)
+    assert calls == [2, 1, 1]
+    assert drawn_checkpoint.load(out).image(0) == first
+
+
+def _folder_of(start: DiffusionStart, tmp_path: Path) -> Path:
+    folder = tmp_path / "starts" / start.name
+    diffusion_start.save(folder, start)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"settings": replace(SETTINGS, classes=("dark", "other"))}, AnnotationError),
+        ({"settings": replace(SETTINGS, classes=())}, ValueError),
+        ({"layouts": None}, AnnotationError),
+        ({"layouts": replace(LAYOUTS, masks=[])}, AnnotationError),
+        ({"documents": ()}, EmptyDocumentError),
+        ({"plan": "provider"}, ValueError),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_a_charge(
+    change: dict[str, Any],
+    error: type[Exception],
+    start: DiffusionStart,
+    documents: tuple[ImageDocument, ...],
+    tmp_path: Path,
+) -> None:
+    change = dict(change)
+    ledger = Ledger.create(tmp_path / "ledger", data="scans", epsilon=9, delta=1e-5)
+    if "plan" in change:
+        change["plan"] = replace(plan(), privacy_unit="provider")
+    with pytest.raises(error):
+        train(start, change.pop("documents", documents), tmp_path / "run", ledger=ledger, **change)
+    assert not (tmp_path / "run").exists()
+    assert Ledger.open(ledger.path).runs() == ()
+
+
+def test_a_start_that_saw_protected_pages_is_refused(
+    start: DiffusionStart, documents: tuple[ImageDocument, ...], tmp_path: Path
+) -> None:
+    from hushdoc_training.privacy import claims
+
+    seen = replace(start, claim=claims.not_private("scans", (), training={}))
+    with pytest.raises(PrivacyError, match="protected documents"):
+        train(seen, documents, tmp_path / "run")
+
+
+@pytest.mark.parametrize("damage", ["sizes", "weights", "task"])
+def test_a_damaged_start_is_refused(damage: str, start: DiffusionStart, tmp_path: Path) -> None:
+    folder = _folder_of(start, tmp_path)
+    head = folder / "checkpoint.json"
+    if damage == "sizes":
+        head.write_text(head.read_text().replace('"layers": 1', '"layers": "1"'))
+    elif damage == "task":
+        head.write_text(head.read_text().replace(diffusion_start.TASK, "kie"))
+    else:
+        (folder / "model.safetensors").write_bytes(b"{}")
+    with pytest.raises(CheckpointError):
+        diffusion_start.load(folder)
+
+
+def test_a_class_of_the_same_name_keeps_its_row(start: DiffusionStart) -> None:
+    made = diffusion_start.with_classes(start, ("light", "new"), seed=0)
+    rows = made.inner.class_embedding.weight
+    before = start.denoiser.inner.class_embedding.weight
+    assert rows[0].equal(before[1])
+    assert rows[2].equal(before[2])  # no class
+    assert not rows[1].equal(before[0])
+
+
+def test_squares_are_of_their_own_page_alone(documents: tuple[ImageDocument, ...]) -> None:
+    known = {name: number for number, name in enumerate(CLASSES)}
+    every = page_squares.squares_of(documents, 32, classes=known, layout=True)
+    (alone,) = page_squares.squares_of(documents[-1:], 32, classes=known, layout=True)
+    assert np.array_equal(alone[0].shades, every[-1][0].shades)
+    assert np.array_equal(alone[0].mask, every[-1][0].mask)
+    assert alone[0].label == 1
+    assert alone[0].shades.min() >= -1
+    assert alone[0].shades.max() <= 1
+    (moved,) = page_squares.squares_of(documents[:1], 32, classes=known, layout=True, copies=2)
+    assert len(moved) == 3
+    assert not np.array_equal(moved[0].shades, moved[1].shades)
+
+
+def test_known_lines_make_the_layout(documents: tuple[ImageDocument, ...]) -> None:
+    lines = ((Box(x0=0, y0=0, x1=40, y1=24),),)
+    one = replace(documents[0], lines=lines)
+    ((square,),) = page_squares.squares_of([one], 32, classes={}, layout=True)
+    assert (square.mask[:16] == -1).all()
+    assert (square.mask[16:] == 1).all()
+
+
+def test_copies_are_one_record_and_a_digest_knows_their_classes(
+    documents: tuple[ImageDocument, ...],
+) -> None:
+    copy = replace(documents[0], id="copy")
+    assert len(page_squares.distinct([*documents, copy])) == len(documents)
+    relabelled = [replace(documents[0], label="light"), *documents[1:]]
+    assert page_squares.digest(documents) != page_squares.digest(relabelled)
+    assert page_squares.digest(documents) == page_squares.digest(documents[::-1])
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGBA", "CMYK"])
+def test_images_of_any_mode_are_read(mode: str, tmp_path: Path) -> None:
+    folder = scans(tmp_path / "scans", count=2, mode="RGB")
+    for file in folder.rglob("*.png"):
+        with Image.open(file) as opened:
+            image = opened.convert(mode)
+        file.unlink()
+        image.save(file.with_suffix(".tif"))
+    squares = page_squares.squares_of(read(folder), 32, classes={}, layout=True)
+    assert all(square.shades.shape == (32, 32) for own in squares for square in own)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"classes": ("a", "a")},
+        {"pages": 0},
+        {"pages": 5001},
+        {"multiplicity": 0},
+        {"sampler": "heun"},
+        {"sampling_steps": 1001},
+        {"guidance": -1.0},
+        {"learning_rate": 1.0},
+    ],
+)
+def test_settings_out_of_range_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        replace(SETTINGS, **change)
+
+
+@pytest.mark.parametrize("change", [{"size": "f2"}, {"condition": "words"}, {"steps": 0}])
+def test_pretraining_out_of_range_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        replace(QUICK, **change)

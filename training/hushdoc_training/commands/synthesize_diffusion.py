@@ -1,0 +1,274 @@
+"""Methods `pretrain` and `diffusion` of `hushdoc synthesize`: pages that a private model draws."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hushdoc.commands.parsing import usage_errors
+from hushdoc_training.commands.training_options import (
+    PRIVATE_DOCUMENTS,
+    add_choice,
+    add_name,
+    add_number,
+    add_out,
+    add_overlap,
+    add_spending,
+    calibrated,
+    print_end,
+    print_plan,
+    require_installed,
+    require_small_delta,
+    small_delta,
+    warn_of_labels,
+)
+
+if TYPE_CHECKING:
+    from hushdoc.certificate.claim import PublicData
+    from hushdoc.commands.parsing import Subcommands
+    from hushdoc_training.ledger.ledger import Ledger
+    from hushdoc_training.recipes.synthesis.diffusion import Layouts
+    from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
+
+IMAGES = (
+    "folder of images for each class, RVL-CDIP, docmix, labelled documents with images, or "
+    "invented:TYPE[+TYPE]"
+)
+LAYOUTS = "invented:form+invoice+receipt+till-receipt"
+
+
+def register_pretrain(methods: Subcommands) -> None:
+    """Adds `hushdoc synthesize pretrain`."""
+    parser = methods.add_parser(
+        "pretrain",
+        help="train the start of diffusion on public pages",
+        description="Trains an autoencoder and a denoiser of page images on public pages, without "
+        "privacy, as the start of `hushdoc synthesize diffusion`.",
+    )
+    data = parser.add_argument_group("documents")
+    data.add_argument("--public", required=True, metavar="SOURCE", help=f"public pages: {IMAGES}")
+    data.add_argument("--public-name", help="name of the pages in certificates (default: SOURCE)")
+    add_number(data, "--public-documents", "N", 1000, "number of pages to invent, or the most read")
+    add_overlap(data)
+    made = parser.add_argument_group("what is made")
+    add_out(made)
+    made.add_argument("--resume", action="store_true", help="continue the interrupted run in --out")
+    add_choice(
+        made,
+        "--size",
+        ("tiny", "small", "f4", "f8"),  # diffusion_start.SIZES, whose module loads torch
+        "small",
+        "tiny: for trials; small: for processors; f4, f8: those of DP-DocLDM, for accelerators",
+    )
+    add_choice(
+        made,
+        "--condition",
+        ("none", "class", "layout", "layout+class"),  # diffusion_start.CONDITIONS
+        "layout+class",
+        "what the denoiser reads beside a page",
+    )
+    add_number(made, "--copies", "N", 0, "slightly moved copies of each page to learn from besides")
+    add_number(made, "--autoencoder-steps", "N", 600, "steps of the autoencoder")
+    add_number(made, "--steps", "N", 2000, "steps of the denoiser")
+    add_number(made, "--batch-size", "N", 16, "pages in a step")
+    add_number(made, "--learning-rate", "R", 5e-4, "step size of Adam")
+    add_number(made, "--seed", "N", 0, "seed of weights, order and noise")
+    parser.add_argument("--quiet", action="store_true", help="print no progress")
+    parser.mark_expert("--copies", "--batch-size", "--learning-rate", "--seed", "--public-name")
+    parser.set_defaults(run=run_pretrain, extra="training")
+
+
+def register_diffusion(methods: Subcommands) -> None:
+    """Adds `hushdoc synthesize diffusion`."""
+    parser = methods.add_parser(
+        "diffusion",
+        help="draw pages by a diffusion model that was trained privately",
+        description="Trains the start of `hushdoc synthesize pretrain` on private pages with "
+        "differential privacy, and draws pages from it. All numbers are public constants: choose "
+        "them without looking at the documents.",
+    )
+    data = parser.add_argument_group("documents")
+    data.add_argument("--data", required=True, metavar="SOURCE", help=IMAGES)
+    data.add_argument(
+        "--label", action="append", metavar="NAME", help="a class of the documents; repeat it"
+    )
+    add_name(data)
+    data.add_argument(
+        "--start", type=Path, required=True, metavar="DIR", help="what `synthesize pretrain` wrote"
+    )
+    made = parser.add_argument_group("what is made")
+    add_out(made)
+    made.add_argument("--resume", action="store_true", help="continue the interrupted run in --out")
+    add_number(made, "--pages", "N", 500, "number of pages that are drawn, as many a class")
+    made.add_argument(
+        "--layouts",
+        default=LAYOUTS,
+        metavar="SOURCE",
+        help="public pages whose layouts the drawn pages have, where the start reads layouts: "
+        f"{IMAGES} (default: {LAYOUTS})",
+    )
+    add_number(made, "--layout-documents", "N", 500, "number of such pages")
+    add_overlap(made)
+    add_choice(made, "--sampler", ("ddpm", "ddim"), "ddpm", "how noise is taken away")
+    add_number(made, "--sampling-steps", "N", 200, "in how many steps")
+    add_number(made, "--guidance", "S", 1.0, "how much the class counts; 1 as it was trained")
+    add_number(made, "--seed", "N", 0, "seed of what is drawn, not of the noise of training")
+    privacy = parser.add_argument_group("privacy")
+    add_number(privacy, "--epsilon", "E", 1.0, "privacy budget")
+    add_number(privacy, "--sampling-rate", "Q", 0.1, "probability of a document to join a step")
+    add_spending(parser, privacy, steps=400, clipping_norm=0.01, expected_records=50)
+    add_number(privacy, "--multiplicity", "K", 4, "draws of noise for each page in a step")
+    add_number(privacy, "--learning-rate", "R", 3e-4, "step size of Adam")
+    parser.add_argument("--quiet", action="store_true", help="print no progress")
+    parser.mark_expert("--learning-rate", "--seed", "--layout-documents")
+    parser.set_defaults(run=run_diffusion, extra="training")
+
+
+def run_pretrain(options: argparse.Namespace) -> int:
+    """Trains a start; Ctrl-C is a KeyboardInterrupt that says how to go on."""
+    require_installed()
+    from hushdoc_training.data import image_sets
+    from hushdoc_training.data.dataset import Source
+    from hushdoc_training.recipes.synthesis import pretraining
+    from hushdoc_training.recipes.synthesis.diffusion_settings import PretrainingSettings
+    from hushdoc_training.runs import loop
+
+    with usage_errors(options):
+        settings = PretrainingSettings(
+            size=options.size,
+            condition=options.condition,
+            copies=options.copies,
+            autoencoder_steps=options.autoencoder_steps,
+            steps=options.steps,
+            batch_size=options.batch_size,
+            learning_rate=options.learning_rate,
+            seed=options.seed,
+        )
+    source = Source(location=options.public, documents=options.public_documents, seed=options.seed)
+    with image_sets.opened(source, report=_shown) as documents:
+        chosen = documents[: options.public_documents]
+        outcome = pretraining.pretrain(
+            chosen,
+            settings,
+            out=options.out,
+            public=_public(options, options.public_name or options.public, "pretraining"),
+            classes=tuple(sorted({one.label for one in chosen})),
+            resume=options.resume,
+            quiet=options.quiet,
+        )
+    if outcome.interrupted:
+        raise loop.interrupted_after(outcome.charged)
+    print_end(options.out, None)
+    return 0
+
+
+def run_diffusion(options: argparse.Namespace) -> int:
+    """Trains and draws; Ctrl-C is a KeyboardInterrupt that says how to go on."""
+    require_installed()
+    from hushdoc_training.data import image_sets
+    from hushdoc_training.data.dataset import Source
+    from hushdoc_training.ledger.ledger import Ledger
+    from hushdoc_training.recipes.synthesis import diffusion, diffusion_start
+    from hushdoc_training.recipes.synthesis.diffusion_settings import DiffusionSettings
+    from hushdoc_training.runs import loop
+
+    if options.documents_changed and options.ledger is None:
+        options.refuse_usage("--documents-changed needs --ledger")
+    with usage_errors(options):
+        settings = DiffusionSettings(
+            classes=tuple(options.label or ()),
+            multiplicity=options.multiplicity,
+            learning_rate=options.learning_rate,
+            pages=options.pages,
+            sampler=options.sampler,
+            sampling_steps=options.sampling_steps,
+            guidance=options.guidance,
+            seed=options.seed,
+        )
+    ledger = None if options.ledger is None else Ledger.open(options.ledger)
+    start = diffusion_start.load(options.start)
+    if start.classes and not settings.classes:
+        warn_of_labels()
+    records = max(1.0, options.expected_records / max(options.sampling_rate, 1e-9))
+    if options.delta is None and ledger is None:
+        options.delta = small_delta(records)
+    plan = calibrated(options, ledger, sampling_rate=options.sampling_rate)
+    require_small_delta(plan, records)
+    print_plan(plan)
+    layouts = _layouts(options, start)
+    with image_sets.opened(Source(location=options.data)) as documents:
+        taken = bool(start.classes) and not settings.classes
+        if taken:
+            found = tuple(sorted({one.label for one in documents}))
+            settings = DiffusionSettings(**{**vars(settings), "classes": found})
+        with usage_errors(options):
+            outcome = diffusion.train(
+                start,
+                documents,
+                plan,
+                settings,
+                out=options.out,
+                name=options.name or _name(options, ledger),
+                layouts=layouts,
+                labels_from_documents=taken,
+                hyperparameter_tuning=options.tuned_on,
+                ledger=ledger,
+                documents_changed=options.documents_changed,
+                resume=options.resume,
+                quiet=options.quiet,
+            )
+    if outcome.interrupted:
+        raise loop.interrupted_after(outcome.charged)
+    print_end(options.out, ledger)
+    return 0
+
+
+def _layouts(options: argparse.Namespace, start: DiffusionStart) -> Layouts | None:
+    """Returns the layouts of public pages, where a start reads layouts."""
+    if not start.denoiser.preset.layout:
+        return None
+    from hushdoc_training.data import dataset, image_sets
+    from hushdoc_training.recipes.synthesis import page_squares
+    from hushdoc_training.recipes.synthesis.diffusion import Layouts
+    from hushdoc_training.synthesis import masks
+
+    size = start.codec.preset.image_size
+    source = dataset.Source(location=options.layouts, documents=options.layout_documents)
+    if source.is_invented:
+        found = page_squares.masks_of(dataset.read(source), size)
+    else:
+        with image_sets.opened(source, report=_shown) as documents:
+            squares = page_squares.squares_of(
+                documents[: options.layout_documents], size, classes={}, layout=True
+            )
+        every = [square.mask for own in squares for square in own if square.mask is not None]
+        found = [mask for mask in every if masks.has_text(mask)]
+    return Layouts(
+        name=options.layouts, masks=found, public=_public(options, options.layouts, "layouts")
+    )
+
+
+def _public(options: argparse.Namespace, location: str, use: str) -> PublicData:
+    """Returns what a claim says of public pages."""
+    from hushdoc.certificate.claim import PublicData
+    from hushdoc_training.commands.kie_data import INVENTED
+
+    invented = location.startswith("invented:")
+    return PublicData(
+        name=location,
+        uses=(use,),
+        privacy_status=INVENTED if invented else "declared public by the trainer",
+        overlap_with_protected="none" if invented else options.public_overlap,
+    )
+
+
+def _name(options: argparse.Namespace, ledger: Ledger | None) -> str:
+    if ledger is not None:
+        return ledger.data
+    return str(options.data) if options.data.startswith("invented:") else PRIVATE_DOCUMENTS
+
+
+def _shown(line: str) -> None:
+    print(line, file=sys.stderr)

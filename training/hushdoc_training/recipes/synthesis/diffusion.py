@@ -1,0 +1,294 @@
+"""Diffusion: a denoiser of public start is trained on private pages, and draws the released ones.
+
+DP-DocLDM (Saifullah et al. 2025) with DPDM (arXiv 2210.09929): pages become latents by an
+autoencoder that saw public pages alone; the denoiser of latents is trained privately, told the
+class and the layout of a page; what is released is drawn from noise, for classes in public numbers
+and for layouts that no private page has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from hushdoc.certificate.claim import Claim, PublicData
+from hushdoc.errors import AnnotationError, PrivacyError
+from hushdoc.system import atomic_files
+from hushdoc.system.progress import TaskProgress
+from hushdoc_training import drawn_checkpoint
+from hushdoc_training.data.image_documents import ImageDocument
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.models import diffusion_schedule
+from hushdoc_training.models.autoencoder import PageAutoencoder
+from hushdoc_training.models.denoiser import Denoiser
+from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
+from hushdoc_training.private_view import PrivateView
+from hushdoc_training.recipes.synthesis import denoising, diffusion_start, page_squares
+from hushdoc_training.recipes.synthesis.denoising import PageExample
+from hushdoc_training.recipes.synthesis.diffusion_settings import DiffusionSettings
+from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
+from hushdoc_training.recipes.synthesis.page_squares import Floats
+from hushdoc_training.runs import start_weights
+from hushdoc_training.runs.account import Terms
+from hushdoc_training.runs.claim_words import SYNTHETIC_PAGES
+from hushdoc_training.runs.loop import Outcome
+from hushdoc_training.runs.receipts import Declared
+from hushdoc_training.runs.recipe_run import RecipeRun
+
+UNIT = f"{UNIT_DEFINITIONS['document']}; documents with the same images count as one"
+ASSUMES = (
+    "the layouts, the number of pages of each class, the sampler and its settings, and the scale "
+    "of latents were chosen without looking at the documents",
+)
+
+BATCH = 16
+"""Pages that are drawn together."""
+
+_DRAWN = "drawn"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layouts:
+    """Layouts to draw pages for, of public documents.
+
+    Attributes:
+        name: What a certificate calls them.
+        masks: Of each, shape [size, size].
+        public: What a certificate says of the documents; None for those of the start.
+    """
+
+    name: str
+    masks: Sequence[Floats]
+    public: PublicData | None = None
+
+
+def train(
+    start: DiffusionStart,  # its denoiser is changed
+    documents: Sequence[ImageDocument],
+    plan: PrivacyPlan,
+    settings: DiffusionSettings,
+    *,
+    out: Path,
+    name: str,  # what the certificate calls the documents
+    layouts: Layouts | None = None,  # where the denoiser reads layouts
+    labels_from_documents: bool = False,
+    hyperparameter_tuning: str = "none",  # on what the settings were chosen
+    ledger: Ledger | None = None,
+    documents_changed: bool = False,
+    resume: bool = False,
+    quiet: bool = False,
+) -> Outcome:
+    """Trains with differential privacy, draws the pages, and writes `out/checkpoint`.
+
+    A killed run is resumed: its steps from the last saved state, its pages from the last drawn.
+
+    Raises:
+        AnnotationError: A document is of a class that is not declared, an image can't be read, or
+            there is no layout with text.
+        CheckpointError: There is nothing to resume.
+        EmptyDocumentError: There is no document.
+        InputError: The ledger can't be read, or counts another unit or at another delta.
+        OutputExistsError: The folder holds something.
+        PrivacyError: The start has seen protected documents, the ledger has no room, or the
+            guarantee would not hold.
+        ValueError: The plan is not one of whole documents.
+    """
+    _require_fitting(start, plan, settings, layouts)
+    page_squares.require_known(documents, settings.classes)
+    used = layouts if start.denoiser.preset.layout else None
+    declared = Declared(
+        name=name,
+        public_data=(*start.claim.public_data, *_public(used)),
+        training={
+            "method": "latent diffusion (DP-DocLDM, DPDM)",
+            "start": start.name,
+            "layouts": None if used is None else used.name,
+            **asdict(settings),
+        },
+        hyperparameter_tuning=hyperparameter_tuning,
+        labels_from_documents=labels_from_documents,
+        assumes=ASSUMES,
+        releases=("synthetic-records",),
+        unit_definition=UNIT,
+        what=SYNTHETIC_PAGES,
+    )
+    terms = Terms(
+        declared=declared,
+        documents=page_squares.digest(documents),
+        title=f"diffusion, in {out}",
+        ledger=ledger,
+        documents_changed=documents_changed,
+    )
+    run = RecipeRun(
+        out=out,
+        plan=plan,
+        terms=terms,
+        settings={
+            "mode": "diffusion",
+            **asdict(settings),
+            "start": start.name,
+            "weights": start_weights.digest(start.both),
+            "layouts": "" if used is None else _digest(used.masks),
+            "claim": terms.digest(plan),
+            "documents": terms.documents,
+        },
+        resume=resume,
+        quiet=quiet,
+    )
+    run.announce()
+    if (ended := run.ended()) is not None:
+        return ended
+    codec = start.codec.eval().requires_grad_(False)
+    denoiser = diffusion_start.with_classes(start, settings.classes, seed=settings.seed).eval()
+    denoiser.freeze_time()
+    with TaskProgress("document", quiet=True) as progress:
+        squares = page_squares.squares_of(
+            page_squares.distinct(documents),
+            codec.preset.image_size,
+            classes={name: number for number, name in enumerate(settings.classes)},
+            layout=denoiser.preset.layout,
+            seen=progress.show,
+        )
+    records = Records(page_squares.examples_of(squares, codec), unit="document")
+    optimizer = torch.optim.Adam(
+        [value for value in denoiser.parameters() if value.requires_grad], lr=settings.learning_rate
+    )
+
+    def make(charge: Callable[[int], None]) -> PrivateTraining[PageExample]:
+        return denoising.private_training(
+            denoiser,
+            records,
+            plan,
+            optimizer,
+            multiplicity=settings.multiplicity,
+            charge=charge,
+            view=PrivateView.of("hidden"),
+        )
+
+    def save(folder: Path, claim: Claim) -> None:
+        images, prompts = out / _DRAWN, prompts_of(settings, used)
+        draw(codec, denoiser, prompts, settings, layouts=used, folder=images, quiet=quiet)
+        weights = diffusion_start.weights_of(codec, denoiser)
+        drawn_checkpoint.save(
+            folder, prompts=prompts, images=images, claim=claim, save_weights=weights
+        )
+
+    return run.take(
+        make,
+        model=denoiser,
+        title=f"{start.name}: diffusion",
+        unused=(),
+        begun=lambda: None,
+        before=lambda training, number: None,
+        save=save,
+    )
+
+
+def prompts_of(settings: DiffusionSettings, layouts: Layouts | None) -> list[Mapping[str, Any]]:
+    """Returns what each page is drawn from: classes by turns, layouts in a public random order."""
+    rng = np.random.default_rng(settings.seed)
+    made: list[Mapping[str, Any]] = []
+    for number in range(settings.pages):
+        label = settings.classes[number % len(settings.classes)] if settings.classes else None
+        layout = None if layouts is None else int(rng.integers(len(layouts.masks)))
+        made.append({"label": label, "layout": layout, "seed": settings.seed * 10**6 + number})
+    return made
+
+
+def draw(
+    codec: PageAutoencoder,
+    denoiser: Denoiser,
+    prompts: Sequence[Mapping[str, Any]],
+    settings: DiffusionSettings,
+    *,
+    layouts: Layouts | None,
+    folder: Path,
+    quiet: bool,
+) -> None:
+    """Draws pages into a folder, batch by batch; those that are there are not drawn again."""
+    folder.mkdir(exist_ok=True)
+    codec.eval(), denoiser.eval()
+    with TaskProgress("page", quiet=quiet) as progress:
+        for first in range(0, len(prompts), BATCH):
+            places = range(first, min(first + BATCH, len(prompts)))
+            if not all(drawn_checkpoint.image_path(folder, at).is_file() for at in places):
+                chosen = [prompts[at] for at in places]
+                for at, image in zip(
+                    places, _images(codec, denoiser, chosen, settings, layouts), strict=True
+                ):
+                    atomic_files.write_file(drawn_checkpoint.image_path(folder, at), image)
+            progress.show(places[-1] + 1, len(prompts))
+
+
+def _images(
+    codec: PageAutoencoder,
+    denoiser: Denoiser,
+    prompts: Sequence[Mapping[str, Any]],
+    settings: DiffusionSettings,
+    layouts: Layouts | None,
+) -> list[bytes]:
+    """Returns the PNG files of some prompts."""
+    known = {name: number for number, name in enumerate(settings.classes)}
+    masks = None
+    if layouts is not None:
+        masks = page_squares.encoded(codec, [layouts.masks[one["layout"]] for one in prompts])
+    latents = diffusion_schedule.sample(
+        denoiser,
+        layouts=masks,
+        labels=torch.tensor([known[one["label"]] for one in prompts]) if known else None,
+        generators=[torch.Generator().manual_seed(one["seed"]) for one in prompts],
+        sampler=settings.sampler,
+        steps=settings.sampling_steps,
+        guidance=settings.guidance,
+    )
+    made = []
+    for square in codec.decode(latents).mean(1):
+        stream = io.BytesIO()
+        shades = ((square + 1) * 127.5).round().to(torch.uint8).numpy()
+        Image.fromarray(shades).save(stream, format="PNG")
+        made.append(stream.getvalue())
+    return made
+
+
+def _require_fitting(
+    start: DiffusionStart,
+    plan: PrivacyPlan,
+    settings: DiffusionSettings,
+    layouts: Layouts | None,
+) -> None:
+    if start.claim.protected_data:
+        raise PrivacyError(
+            f"The start '{start.name}' was itself trained on protected documents, and what several "
+            "trainings spend is not yet added up. Start from one of `synthesize pretrain`."
+        )
+    if plan.privacy_unit != "document":
+        raise ValueError(f"The plan has the unit '{plan.privacy_unit}'; expected 'document'.")
+    if bool(settings.classes) != bool(start.classes):
+        raise ValueError(
+            f"The start was trained {'with' if start.classes else 'without'} classes, and "
+            f"{len(settings.classes)} are declared. Give the classes of the documents, or a start "
+            "that reads none."
+        )
+    if start.denoiser.preset.layout and (layouts is None or not layouts.masks):
+        raise AnnotationError(
+            "The start reads layouts, and no layout with text is given to draw pages for. Give "
+            "documents whose pages have text."
+        )
+
+
+def _public(layouts: Layouts | None) -> tuple[PublicData, ...]:
+    return () if layouts is None or layouts.public is None else (layouts.public,)
+
+
+def _digest(masks: Sequence[Floats]) -> str:
+    return hashlib.sha256(np.stack(masks).tobytes()).hexdigest()

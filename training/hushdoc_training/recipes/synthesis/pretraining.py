@@ -1,0 +1,123 @@
+"""Pretraining of diffusion: first the autoencoder, then the denoiser, on public pages alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from hushdoc.certificate.claim import PublicData
+from hushdoc.errors import AnnotationError
+from hushdoc.system.progress import TaskProgress
+from hushdoc_training.data.image_documents import ImageDocument
+from hushdoc_training.models.autoencoder import PageAutoencoder
+from hushdoc_training.privacy import claims
+from hushdoc_training.recipes.synthesis import denoising, diffusion_start, page_squares
+from hushdoc_training.recipes.synthesis.denoising import PageExample
+from hushdoc_training.recipes.synthesis.diffusion_settings import PretrainingSettings
+from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
+from hushdoc_training.runs import loop, state
+from hushdoc_training.runs.loop import Outcome
+from hushdoc_training.runs.run_folder import CHECKPOINT, Run
+
+
+def pretrain(
+    documents: Sequence[ImageDocument],
+    settings: PretrainingSettings,
+    *,
+    out: Path,
+    public: PublicData,  # what a certificate says of the documents
+    classes: tuple[str, ...],  # of the documents, in the order of their numbers
+    resume: bool = False,
+    quiet: bool = False,
+) -> Outcome:
+    """Trains both models and writes `out/checkpoint`.
+
+    Raises:
+        AnnotationError: A document is of no known class, or its image can't be read.
+        CheckpointError: There is nothing to resume.
+        EmptyDocumentError: There is no document.
+        OutputExistsError: The folder holds something.
+    """
+    page_squares.require_known(documents, classes)
+    if "class" in settings.condition and len(classes) < 2:
+        raise AnnotationError(
+            f"The public pages have {len(classes)} class; expected two or more, or nothing tells "
+            "them apart. Give pages of several classes, or a --condition without classes."
+        )
+    read = classes if "class" in settings.condition else ()
+    same = {**asdict(settings), "classes": list(classes), "public": asdict(public)}
+    run = Run.open(
+        out,
+        {"mode": "pretraining", **same, "documents": page_squares.digest(documents)},
+        resume=resume,
+    )
+    codec, denoiser = diffusion_start.built(
+        settings.size, condition=settings.condition, classes=read, seed=settings.seed
+    )
+    start = DiffusionStart(
+        codec=codec,
+        denoiser=denoiser,
+        classes=read,
+        claim=claims.public((public,), training=asdict(settings)),
+        name=out.resolve().name,
+    )
+    with TaskProgress("public page", quiet=quiet) as progress:
+        squares = page_squares.squares_of(
+            documents,
+            codec.preset.image_size,
+            classes={name: number for number, name in enumerate(read)},
+            layout=denoiser.preset.layout,
+            copies=settings.copies,
+            seen=progress.show,
+        )
+    every = [square for own in squares for square in own]
+    shades = [square.shades for square in every]
+    both = start.both.train()
+    optimizer = torch.optim.Adam(both.parameters(), lr=settings.learning_rate)
+    examples: list[PageExample] = []
+
+    def loss(number: int) -> torch.Tensor:
+        chosen = np.random.default_rng((settings.seed, number)).integers(
+            0, len(every), settings.batch_size
+        )
+        torch.manual_seed(settings.seed * 10**9 + number)
+        if number <= settings.autoencoder_steps:
+            return codec.loss(page_squares.channels_of([shades[one] for one in chosen], codec))
+        if number == settings.autoencoder_steps + 1:
+            scale(codec, shades)
+        if not examples:
+            for own in page_squares.examples_of(squares, codec):
+                examples.extend(own)
+        return denoising.losses_of(denoiser, [examples[one] for one in chosen]).mean()
+
+    def step(number: int) -> float:
+        found = loss(number)
+        optimizer.zero_grad(set_to_none=True)
+        found.backward()
+        torch.nn.utils.clip_grad_norm_(both.parameters(), 1.0)
+        optimizer.step()
+        return float(found.detach())
+
+    outcome = loop.train_without_privacy(
+        run,
+        steps=settings.autoencoder_steps + settings.steps,
+        model=both,
+        optimizer=optimizer,
+        step=step,
+        title="pretraining on public pages",
+        quiet=quiet,
+    )
+    if not outcome.interrupted:
+        diffusion_start.save(run.folder / CHECKPOINT, start)
+        state.discard_states(run.folder)
+    return outcome
+
+
+def scale(codec: PageAutoencoder, shades: Sequence[page_squares.Floats]) -> None:
+    """Makes the latents of public pages of deviation 1."""
+    codec.scale.fill_(1.0)
+    codec.scale.fill_(1 / float(page_squares.encoded(codec, shades).std()))
