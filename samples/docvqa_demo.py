@@ -38,8 +38,11 @@ WORDINGS = (0, 4)
 KNOWN, PROTECTED, OTHERS = (0, 400), (400, 800), (800, 1200)
 """Numbers of the providers that are learned from, protected, and never seen."""
 
-NOWHERE = "What is the IBAN?"
-"""A question that no receipt answers."""
+ASKED, NOWHERE = "What is the date of this receipt?", "What is the IBAN?"
+"""A question that the shown page answers, and one that no receipt does."""
+
+SHOWN = 5
+"""The seed of that page."""
 
 GOAL = 0.6
 """ANLS that every run reaches. The noise is drawn anew each time, so scores differ."""
@@ -203,7 +206,7 @@ def invent(out: Path, scale: Scale) -> None:
             labelled_files.write(out / f"{name}.jsonl", asked(made))
         print(f"{out}/{name}.jsonl: {count} documents", flush=True)
     if not (out / "page").is_dir():
-        invented.write(out / "page", seed=5, count=1, config=config(OTHERS))
+        invented.write(out / "page", seed=SHOWN, count=1, config=config(OTHERS))
 
 
 def asked(documents: Iterator[LabelledDocument]) -> Iterator[LabelledDocument]:
@@ -260,19 +263,10 @@ def ask(out: Path) -> None:
     """Asks a page of an unseen provider what stands on it, and what does not."""
     [path] = sorted((out / "page").glob("*.json"))
     trusted = f"{demo.trust(out, 'provider')} --max-epsilon 8"
-    known, missing = questions(path)
     say("Asking about a page of a provider that no training saw")
-    command(f'ask {out}/model {path} -q "{known}" {trusted} --overlay {out}/answer.png')
+    command(f'ask {out}/model {path} -q "{ASKED}" {trusted} --overlay {out}/answer.png')
     say("The page does not answer this")
-    command(f'ask {out}/model {path} -q "{missing}" {trusted}')
-
-
-def questions(path: Path) -> tuple[str, str]:
-    """Returns a question about a page's total, and one about what no receipt has."""
-    from hushdoc import labelled_files
-
-    total = next(each for each in labelled_files.read_one(path).questions if each.key == "total")
-    return total.text, NOWHERE
+    command(f'ask {out}/model {path} -q "{NOWHERE}" {trusted}')
 
 
 def attack(out: Path, seconds: float) -> None:

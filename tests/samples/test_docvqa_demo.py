@@ -45,6 +45,11 @@ def test_what_is_asked_for_is_what_the_demo_names(monkeypatch: pytest.MonkeyPatc
     assert {key for key, _ in found} == {*docvqa_demo.KEYS}
     assert {("total", True), ("iban", False)} <= found
     assert not {("total", False), ("iban", True)} & found
+    others = docvqa_demo.config(docvqa_demo.OTHERS)
+    shown = invented.document(seed=docvqa_demo.SHOWN, index=0, config=others)
+    assert any(question.key == "date" and question.answers for question in shown.questions)
+    words = {word.text.lower() for word in shown.document.pages[0].words}
+    assert not words & {"iban", "iban:", "account"}
 
 
 @pytest.mark.slow
