@@ -67,13 +67,13 @@ class Scale:
     """How many documents and steps; the quick one shows the path, not the quality."""
 
     encoder: str = "minilm"
-    public: int = 400
-    private: int = 300
-    asked: int = 40  # of each side, by the attack; and of unseen providers, for the score
+    public: int = 320
+    private: int = 240
+    asked: int = 30  # of each side, by the attack; and of unseen providers, for the score
     fields: float = 1.0  # passes over the public documents that teach their fields
-    epochs: float = 16.0  # passes of the reader
-    steps: int = 20
-    expected: int = 100  # providers in a step
+    epochs: float = 12.0  # passes of the reader
+    steps: int = 15
+    expected: int = 80  # providers in a step
     quick: bool = False
 
 
