@@ -41,7 +41,7 @@ KNOWN, PROTECTED, OTHERS = (0, 400), (400, 800), (800, 1200)
 ASKED, NOWHERE = "What is the date of this receipt?", "What is the IBAN?"
 """A question that the shown page answers, and one that no receipt does."""
 
-SHOWN = 5
+SHOWN = 8
 """The seed of that page."""
 
 GOAL = 0.6
