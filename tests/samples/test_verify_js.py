@@ -664,6 +664,15 @@ def test_what_only_the_second_engine_proves_is_refused_without_it(name: str, pla
 
 
 @needs_node
+def test_the_shipped_sample_is_accepted(tmp_path: Path) -> None:
+    """Its guarantee is tight at deltas down to 1e-8, where bounds of rounding count."""
+    sample = SAMPLE.parents[1] / "sdk" / "hushdoc" / "sample"
+    model = shutil.copytree(sample / "model", tmp_path / "model")
+    accepted, said = _verdict_js(model, (sample / "trust.json").read_bytes(), exact=True)
+    assert accepted, said
+
+
+@needs_node
 def test_a_second_engine_that_is_not_there_proves_nothing(place: Path, tmp_path: Path) -> None:
     folder = _seal(place)
     for text in ("", "export const isReproduced = () => 1;", "throw new Error('no');"):
