@@ -194,6 +194,7 @@ def test_what_is_not_verified_is_not_learned_from(
         ((sealed, "--public", "--synthetic", policy), "not allowed with"),
         ((sealed, "--synthetic", policy, "--ledger", tmp_path), "--ledger counts private"),
         ((sealed, "--synthetic", policy, "--name", "mine"), "--name and --documents"),
+        ((sealed, "--synthetic", policy, "--test", policy), "--public-test"),
         ((sealed / "documents-00000.jsonl", "--public"), "specification"),
     ):
         data, *further = told

@@ -87,6 +87,12 @@ def check(options: argparse.Namespace) -> None:
             "--public-test, --test-copies and --test-providers are of --test; give --test too"
         )
     private = takes_noise(options)
+    if options.synthetic and "--test" in _private_options(options):
+        options.refuse_usage(
+            "--test shows a score on documents that may be the protected ones, which the guarantee "
+            "of a set of synthetic documents does not cover: say with --public-test that they are "
+            "public, or leave it"
+        )
     asked = " and ".join(_private_options(options))
     if private and asked and options.private_numbers == "hidden":
         options.refuse_usage(

@@ -58,8 +58,7 @@ def require_public(start: Claimed) -> None:
     if start.claim is not None and start.claim.protected_data:
         raise PrivacyError(
             f"The start '{start.name}' was itself trained on protected documents, and what several "
-            "trainings spend or leak is not yet added up. Start from public weights, or from a run "
-            "on synthetic documents."
+            "trainings spend or leak is not yet added up. Start from public weights."
         )
 
 
