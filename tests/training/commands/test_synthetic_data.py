@@ -19,7 +19,7 @@ from hushdoc.accounting.mechanism import Sequence
 from hushdoc.artifact.artifact import read_unverified
 from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.recompute import reproduce
-from hushdoc.errors import AnnotationError
+from hushdoc.errors import AnnotationError, PolicyViolationError
 from hushdoc.synthetic_documents import ADVERSARY
 from hushdoc_export import kie as kie_export
 from hushdoc_export import synthetic, table
@@ -111,7 +111,8 @@ def test_its_certificate_names_the_set_and_both_verifiers_accept_it(
 ) -> None:
     model = kie_export.export(trained, tmp_path / "model", RELEASE)
     assert verify(model, build.policy(KEY, max_epsilon=EPSILON * 1.01)).passed
-    assert not verify(model, build.policy(KEY, max_epsilon=EPSILON / 2)).passed
+    with pytest.raises(PolicyViolationError, match="EPSILON_TOO_LARGE"):
+        verify(model, build.policy(KEY, max_epsilon=EPSILON / 2))
     certificate = read_unverified(model).certificate
     step, *others = certificate.derivation
     assert step["step"] == "train-on-synthetic-documents"
