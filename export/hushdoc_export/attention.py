@@ -2,16 +2,21 @@
 
 ONNX has had such an operator since its operator set 23, which is what torch's own function for
 attention is traced to. Most models call that function; LayoutLMv3 has steps of its own, and a bias
-for each pair of tokens by how far apart they stand.
+for each pair of tokens by how far apart they stand. T5 has such a bias too, and lets others compute
+its attention (`by_head`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+import operator
 from collections.abc import Iterator
-from functools import partial, update_wrapper
+from functools import partial, reduce, update_wrapper
 from typing import Any
+
+BY_HEAD = "hushdoc_by_head"
+"""What transformers knows `by_head` as."""
 
 OPSET = 23
 """ONNX's operator set that has attention; onnxruntime 1.23 is the first to read it."""
@@ -51,6 +56,66 @@ def in_one_step(model: Any) -> Iterator[None]:
         functions.scaled_dot_product_attention = attention
         for part, name, _ in replaced:
             delattr(part, name)
+
+
+@contextlib.contextmanager
+def computed_by_head(config: Any) -> Iterator[None]:
+    """Has the models of these settings of transformers compute attention by `by_head`.
+
+    Outside of it they compute their own, which graphs are held to.
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import eager_mask
+
+    AttentionInterface.register(BY_HEAD, by_head)
+    AttentionMaskInterface.register(BY_HEAD, eager_mask)
+    own, config._attn_implementation = config._attn_implementation, BY_HEAD
+    try:
+        yield
+    finally:
+        config._attn_implementation = own
+
+
+def by_head(
+    _part: Any,
+    query: Any,  # [batch, heads, queries, width]
+    key: Any,  # [batch, heads, keys, width]
+    value: Any,
+    attention_mask: Any = None,  # [batch, 1, queries, keys], added to scores
+    *,
+    scaling: float,
+    position_bias: Any = None,  # [1, heads, queries, keys], added too
+    **_: Any,
+) -> tuple[Any, None]:
+    """Returns what transformers' `eager_attention_forward` does outside training, no weights.
+
+    Head by head: the scores of one stay in the processor's cache, those of all do not.
+    """
+    import torch
+
+    heads = query.shape[1]
+    given = [bias for bias in (position_bias, attention_mask) if bias is not None]
+    biases = reduce(operator.add, given).split(1, dim=1) if given else [None]
+    attention = torch.nn.functional.scaled_dot_product_attention
+    context = [
+        attention(one, keys, values, attn_mask=bias, scale=scaling)
+        for one, keys, values, bias in zip(
+            _apart(query),
+            _apart(key),
+            _apart(value),
+            biases if len(biases) == heads else biases * heads,
+            strict=True,
+        )
+    ]
+    return torch.cat(context, dim=-1).squeeze(1).unflatten(-1, (heads, -1)), None
+
+
+def _apart(states: Any) -> Any:
+    """Returns the heads of [batch, heads, tokens, width] as they lay before they were told apart.
+
+    So written, the caller's transposition falls away in the graph.
+    """
+    return states.transpose(1, 2).flatten(2).unsqueeze(1).split(states.shape[-1], dim=-1)
 
 
 def _with_whole_mask(

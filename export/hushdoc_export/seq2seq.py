@@ -7,6 +7,7 @@ own search writes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from hushdoc.errors import ParityError
 from hushdoc.runtime.encoding import PIXELS
 from hushdoc.runtime.session import Array, Session
 from hushdoc.runtime.writing import DECODER, ENCODER, VISION
-from hushdoc_export import graph
+from hushdoc_export import attention, graph
 from hushdoc_export.graph import BATCH, Free
 from hushdoc_export.parity import EXPORT_AGAIN, TOLERANCE
 
@@ -37,12 +38,15 @@ class Part:
     example: Mapping[str, Any]
     free: Mapping[str, Mapping[int, Free]]
     outputs: tuple[str, ...]
+    by_head: Any = None  # settings of the model whose attention is traced head by head
 
-    def traced(self) -> Any:
+    def traced(self, *, fused: bool) -> Any:
         """Returns the onnx.ModelProto; see `graph.trace`, which raises."""
-        return graph.trace(
-            self.model, self.example, free=self.free, outputs=self.outputs, fused=False
-        )
+        chosen = self.by_head
+        with nullcontext() if chosen is None else attention.computed_by_head(chosen):
+            return graph.trace(
+                self.model, self.example, free=self.free, outputs=self.outputs, fused=fused
+            )
 
 
 def parts(model: VT5, *, max_tokens: int) -> dict[str, Part]:
@@ -81,6 +85,7 @@ def parts(model: VT5, *, max_tokens: int) -> dict[str, Part]:
             example={"pixel_values": pixels},
             free={"pixel_values": rows},
             outputs=("visual",),
+            by_head=model.vision.config,
         )
         example["visual"], free["visual"] = visual, rows
     made[ENCODER] = Part(
@@ -88,22 +93,26 @@ def parts(model: VT5, *, max_tokens: int) -> dict[str, Part]:
         example=example,
         free=free,
         outputs=("encoder_mask", *cross),
+        by_head=t5.encoder.config,
     )
     keys = Free(name="keys", minimum=2, maximum=max_tokens + num_visual)
     heads, width = t5.config.num_heads, t5.config.d_kv
+    # Keys lie as a single token's scores are computed from them.
+    lying = {"key": (_ROWS, heads, width, _KEYS), "value": (_ROWS, heads, _KEYS, width)}
+    shapes = {name: lying[name.rpartition(".")[2]] for name in cross}
     made[DECODER] = Part(
         model=seq2seq_parts.Decoder(model),
         example={
             "token": torch.ones(_ROWS, 1, dtype=torch.int64),
             "encoder_mask": torch.ones(_ROWS, _KEYS, dtype=torch.int64),
             **{name: torch.zeros(_ROWS, heads, _PAST, width) for name in past},
-            **{name: torch.zeros(_ROWS, heads, _KEYS, width) for name in cross},
+            **{name: torch.zeros(*shapes[name]) for name in cross},
         },
         free={
             "token": rows,
             "encoder_mask": {0: BATCH, 1: keys},
             **{n: {0: BATCH, 2: Free(name="past", minimum=0, maximum=MAX_PAST)} for n in past},
-            **{n: {0: BATCH, 2: keys} for n in cross},
+            **{n: {0: BATCH, shapes[n].index(_KEYS): keys} for n in cross},
         },
         outputs=("logits", *present),
     )
@@ -124,7 +133,7 @@ def logits(
     mask, *cross = sessions[ENCODER].run(given)
     shapes = sessions[DECODER].inputs
     names = [name for name in shapes if name.startswith("past.")]
-    rows, heads, _, width = cross[0].shape
+    rows, heads, _, width = cross[1].shape
     remembered = [np.zeros((rows, heads, 0, width), dtype=np.float32) for _ in names]
     fixed = {
         "encoder_mask": mask,

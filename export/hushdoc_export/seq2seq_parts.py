@@ -41,14 +41,17 @@ class Encoder(nn.Module):
         attention_mask: torch.Tensor,
         visual: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
-        """Returns the mask [batch, keys], then keys and values [batch, heads, keys, d_kv]."""
+        """Returns the mask [batch, keys], then keys and values for each layer of the decoder.
+
+        Keys are [batch, heads, d_kv, keys], values [batch, heads, keys, d_kv].
+        """
         states, mask = self.model.encode(input_ids, bbox, attention_mask, visual)
         width = self.model.t5.config.d_kv
         across = (block.layer[1].EncDecAttention for block in self.model.t5.decoder.block)
         return mask, *(
-            layer(states).unflatten(-1, (-1, width)).transpose(1, 2)
+            layer(states).unflatten(-1, (-1, width)).permute(0, 2, *order)
             for attention in across
-            for layer in (attention.k, attention.v)
+            for layer, order in ((attention.k, (3, 1)), (attention.v, (1, 3)))
         )
 
 
@@ -66,12 +69,15 @@ class Decoder(nn.Module):
         """Returns logits [batch, vocabulary], then keys and values [batch, heads, past + 1, d_kv].
 
         Keys and values of each layer's past come first, then those of each layer's attention to the
-        page.
+        page, whose keys are [batch, heads, d_kv, keys].
         """
         layers = len(self.t5.decoder.block)
         past, cross = DynamicCache(), DynamicCache()
         for number, pair in enumerate(zip(remembered[::2], remembered[1::2], strict=True)):
-            (past if number < layers else cross).update(*pair, layer_idx=number % layers)
+            if number < layers:
+                past.update(*pair, layer_idx=number)
+            else:
+                cross.update(pair[0].transpose(2, 3), pair[1], layer_idx=number - layers)
         both = EncoderDecoderCache(past, cross)
         both.is_updated = dict.fromkeys(range(layers), True)
         # The states of the page are not read any more, but how many there are is.

@@ -52,9 +52,9 @@ class Writing:
     entry: str = ENCODER
 
     def traced(self, *, fused: bool) -> dict[str, Any]:
-        """Returns the onnx.ModelProto of each graph; attention is never one operator."""
+        """Returns the onnx.ModelProto of each graph; the decoder's attention is no operator."""
         made = seq2seq.parts(self.model, max_tokens=self.encoder.asking.max_tokens)
-        return {name: part.traced() for name, part in made.items()}
+        return {name: part.traced(fused=fused) for name, part in made.items()}
 
     def compared(self, graphs: Sessions, *, tolerance: float | None) -> dict[str, Any]:
         """Returns how far forced tokens differ and, within a tolerance, that free ones do not."""

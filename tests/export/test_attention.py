@@ -10,6 +10,8 @@ import onnx
 import pytest
 import torch
 from hushdoc_tiny import sealed, sealed_variant
+from transformers import T5Config
+from transformers.models.t5.modeling_t5 import eager_attention_forward
 
 from hushdoc_export import attention, quantize
 from hushdoc_export.quantize import VARIANTS
@@ -42,6 +44,26 @@ def test_each_layer_or_head_has_one_operator_and_no_softmax_is_left(
     masks = {node.input[3] for node in traced.graph.node if node.op_type == "Attention"}
     assert all(masks)
     assert len(masks) == parts, "every layer reads one sum of mask and places, computed once"
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("biased", [True, False])
+def test_head_by_head_is_what_transformers_computes_at_once(masked: bool, biased: bool) -> None:
+    generator = torch.Generator().manual_seed(1)
+    states = [torch.randn(2, 3, 7, 4, generator=generator) for _ in range(3)]
+    mask = torch.randn(2, 1, 7, 7, generator=generator) if masked else None
+    bias = torch.randn(1, 3, 7, 7, generator=generator) if biased else None
+    how = {"scaling": 0.7, "position_bias": bias}
+    expected, _ = eager_attention_forward(torch.nn.Module().eval(), *states, mask, **how)
+    found, _ = attention.by_head(None, *states, mask, **how)
+    torch.testing.assert_close(found, expected)
+
+
+def test_models_compute_their_own_attention_again_once_they_are_traced() -> None:
+    config = T5Config(num_layers=1, d_model=8, d_kv=4, num_heads=2, attn_implementation="eager")
+    with attention.computed_by_head(config):
+        assert config._attn_implementation == attention.BY_HEAD
+    assert config._attn_implementation == "eager"
 
 
 def test_bins_of_distances_are_found_at_export(traced: Any) -> None:

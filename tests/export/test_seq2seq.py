@@ -42,7 +42,7 @@ def model() -> VT5:
 @pytest.fixture(scope="module")
 def protos(model: VT5) -> dict[str, Any]:
     return {
-        name: quantize.optimized(part.traced(), "basic")
+        name: quantize.optimized(part.traced(fused=True), "basic")
         for name, part in seq2seq.parts(model, max_tokens=64).items()
     }
 

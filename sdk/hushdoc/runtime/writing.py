@@ -214,9 +214,9 @@ def require_fitting(sessions: Sessions, encoder: QuestionEncoder) -> None:
         and set(read.inputs) == expected
         and len(handed) == len(past) + 1 > 1
         and list(read.outputs) == [LOGITS, *present]
-        and _widths(made.outputs, CROSS) == _widths(read.inputs, CROSS)
-        and _widths(read.inputs, PAST) == _widths(read.outputs, PRESENT)
-        and None not in _widths(read.inputs, PAST)
+        and _sizes(made.outputs, CROSS) == _sizes(read.inputs, CROSS)
+        and _sizes(read.inputs, PAST) == _sizes(read.outputs, PRESENT)
+        and all(_has_past(shape) for shape in _sizes(read.inputs, PAST))
     )
     if not fits:
         raise ArtifactError(
@@ -241,15 +241,15 @@ def require_fitting(sessions: Sessions, encoder: QuestionEncoder) -> None:
             )
 
 
-def _widths(shapes: Mapping[str, Sequence[Any]], kind: str) -> list[tuple[int, int] | None]:
-    """Returns heads and width of the keys and values of a kind, in order; None where one varies."""
+def _sizes(shapes: Mapping[str, Sequence[Any]], kind: str) -> list[tuple[int | None, ...]]:
+    """Returns the sizes of the keys and values of a kind, in order; None for one that varies."""
     found = [shape for name, shape in shapes.items() if name.startswith(kind)]
-    return [
-        (shape[1], shape[3])
-        if len(shape) == 4 and isinstance(shape[1], int) and isinstance(shape[3], int)
-        else None
-        for shape in found
-    ]
+    return [tuple(size if isinstance(size, int) else None for size in shape) for shape in found]
+
+
+def _has_past(sizes: Sequence[int | None]) -> bool:
+    """Returns whether it is [batch, heads, tokens, width] with any number of tokens."""
+    return len(sizes) == 4 and None not in (sizes[1], sizes[3]) and sizes[2] is None
 
 
 def _size(shape: Sequence[Any], axis: int) -> int:

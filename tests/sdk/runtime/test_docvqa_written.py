@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import hushdoc_command_runs
 import hushdoc_tiny as tiny
@@ -21,7 +21,7 @@ from hushdoc.runtime import matching
 from hushdoc.runtime.docvqa import DocVQAModel
 from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.runtime.session import Runtime
-from hushdoc.runtime.writing import DECODER, ENCODER, GRAPHS, Writer
+from hushdoc.runtime.writing import DECODER, ENCODER, GRAPHS, Writer, require_fitting
 from hushdoc_export import calibration, sealing
 
 vt5 = pytest.importorskip("hushdoc_tiny_vt5")
@@ -243,6 +243,36 @@ def test_a_decoder_that_fits_no_encoder_is_refused(model: DocVQAModel, tmp_path:
     swapped["decoder"]["entry"] = "onnx/encoder_model.onnx"
     with pytest.raises(ArtifactError, match="manifest declares"):
         DocVQAModel.load(resealed(tmp_path / "a", swapped), policy=tiny.policy())
+
+
+class Ports(NamedTuple):
+    """What is asked of a session whether it fits others."""
+
+    inputs: dict[str, list[Any]]
+    outputs: dict[str, list[Any]]
+
+
+@pytest.mark.parametrize("given", [["keys", 16], [16, "keys"]])
+def test_keys_may_lie_either_way_if_both_graphs_say_so(
+    model: DocVQAModel, given: list[Any]
+) -> None:
+    def require(read: list[Any], past: list[Any]) -> None:
+        mask, value = ["batch", "keys"], ["batch", 4, "keys", 16]
+        present = {"present.0.key": past, "present.0.value": past}
+        made = {"encoder_mask": mask, "cross.0.key": ["batch", 4, *given], "cross.0.value": value}
+        taken = {**made, "cross.0.key": ["batch", 4, *read], "token": ["batch", 1]}
+        taken |= {"past.0.key": past, "past.0.value": past}
+        answered = {"logits": ["batch", model._encoder.num_tokens], **present}
+        graphs: Any = {ENCODER: Ports({}, made), DECODER: Ports(taken, answered)}
+        require_fitting(graphs, model._encoder)
+
+    past = ["batch", 4, "past", 16]
+    require(given, past)
+    for read in (given[::-1], [8, "keys"], ["keys", 8]):
+        with pytest.raises(ArtifactError, match="Expected a decoder that reads all of it"):
+            require(read, past)
+    with pytest.raises(ArtifactError, match="Expected a decoder that reads all of it"):
+        require(given, ["batch", 4, 16, "past"])
 
 
 @pytest.mark.parametrize(
