@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import hushdoc_command_runs
 import hushdoc_tiny as tiny
 import hushdoc_tiny_vt5 as vt5
 import pytest
@@ -136,6 +137,28 @@ def test_images_have_a_graph_of_their_own_and_are_drawn_once(
         found = model.ask_all(asked, [text for text, _ in own])
     assert drawn.call_count == 2
     assert [item.text for item in found] == [answer or None for _, answer in own]
+
+
+@pytest.mark.slow  # three graphs are traced
+def test_a_run_with_images_is_exported_and_asked_about_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(question_agreement, "NUM_QUESTIONS", 4)
+    monkeypatch.chdir(tmp_path)
+    sizes = ("--start", "tiny", "--image-encoder", "tiny", "--max-tokens", "128")
+    data = ("--data", "invented:receipt,questions=keyed,providers=0:4", "--documents", "4")
+    steps = ("--steps", "1", "--expected-records", "2", "--sampling-rate", "0.5")
+    unit = ("--privacy-unit", "document", "--delta", "1e-5", "--quiet", "--out", "run")
+    how = ("--architecture", "vt5", *data, *sizes, *steps, *unit)
+    assert hushdoc_command_runs.run("train", "docvqa", *how) == 0
+    assert tiny.export_command(tmp_path, "run", "--out", "asked", "--name", "tiny-kie") == 0
+    hushdoc_command_runs.write_policy(tmp_path, tiny.TRUST)
+    sample = Path(hushdoc.__file__).parent / "sample" / "invoice.pdf"
+    shown = ("-q", TOTAL, "--free", "--json", "--policy", "policy.toml")
+    capsys.readouterr()
+    assert hushdoc_command_runs.run("ask", "asked", sample, *shown) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["question"], answer["coverage"]) == (TOTAL, 1)
 
 
 @pytest.mark.slow  # two graphs are traced
