@@ -16,6 +16,7 @@ from hushdoc_training.models import layout
 from hushdoc_training.models import vt5_start as vt5_starts
 from hushdoc_training.models.pointer import pointer_on
 from hushdoc_training.privacy import claims
+from hushdoc_training.recipes.synthesis import diffusion_start as diffusion_starts
 
 LABELS = LabelSet(fields=("answer", "question"))
 WINDOW = 24
@@ -120,6 +121,28 @@ def images(*further: str) -> tuple[str, ...]:
     """Returns a command that trains a small network on images in a few steps."""
     few = ("--steps", "2", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")
     return ("train", "images", "--clipping-norm", "0.01", *few, *further)
+
+
+def diffusion_start(folder: Path) -> Path:
+    """Writes a tiny diffusion model with random weights, which saw no page."""
+    codec, denoiser = diffusion_starts.built("tiny", condition="class", classes=("a", "b"), seed=3)
+    start = diffusion_starts.DiffusionStart(
+        codec=codec,
+        denoiser=denoiser,
+        classes=("a", "b"),
+        claim=claims.public((), training={}),
+        name="tiny",
+    )
+    diffusion_starts.save(folder / "checkpoint", start)
+    return folder
+
+
+def diffusion(start: Path, *further: str) -> tuple[str, ...]:
+    """Returns a command that trains a tiny diffusion model in two steps and draws a page."""
+    few = ("--steps", "2", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")
+    drawn = ("--pages", "1", "--sampler", "ddim", "--sampling-steps", "1")
+    how = ("--start", str(start), "--label", "a", "--label", "b", "--multiplicity", "2")
+    return ("synthesize", "diffusion", *how, *few, *drawn, *further)
 
 
 def federated(start: Path, *further: str) -> tuple[str, ...]:

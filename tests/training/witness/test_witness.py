@@ -199,3 +199,11 @@ def test_the_shrunk_canary_leaves_every_row_read(tmp_path: Path) -> None:
             yield from json.loads(line)["text"].replace(".", "").split()
 
     assert {*words("all", shrunk=False)} == {*words("few", shrunk=True)}
+
+
+@pytest.mark.slow
+def test_a_private_diffusion_of_pages_is_what_it_claims(tmp_path: Path) -> None:
+    found = witness(hushdoc_witnessed.diffusion(hushdoc_witnessed.diffusion_start(tmp_path)))
+    assert differing(found) == []
+    assert found.runs == 6
+    assert any("3 pages, unit document, moves" in finding.what for finding in found.findings)

@@ -114,7 +114,7 @@ def witnessed(
     *,
     before: Mapping[str, torch.Tensor],
     canary: str = FORM,
-    marked: Marked = IN_BOX,
+    marked: Marked | None = IN_BOX,
 ) -> list[Finding]:
     """Returns what was found of a neural training.
 
@@ -145,6 +145,8 @@ def witnessed(
         left_out = norm(_frozen(runs, forms.all, above), _frozen(runs, forms.few, above))
         what = f"a coin {near(claim)} above the sampling rate"
         made.append(findings.coin(what, drawn=left_out > 0, expected=False))
+    if marked is None:
+        return made
     with Poison(marked):
         poisoned = _frozen(runs, forms.all, below)
     made += of_second_step(claim, divided, drawn, poisoned)

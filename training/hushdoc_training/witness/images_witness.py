@@ -1,6 +1,8 @@
-"""The witness of `train images`: gray pages, and a canary document of several red ones.
+"""The witness of `train images` and `synthesize diffusion`: gray pages, and a canary of red ones.
 
-The runs are those of `forms_witness`.
+The runs are those of `forms_witness`. What a denoiser draws for a page follows from a seed of that
+page, so that a gradient with the canary minus one without is the canary's part alone; and as it
+reads latents, the canary is not made a number that is none there.
 """
 
 from __future__ import annotations
@@ -30,4 +32,20 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
         before=forms_witness.weights_in(Path(options.start or "")),
         canary=f"{canaries.WINDOWS} pages",
         marked=canaries.is_red,
+    )
+
+
+def diffusion(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
+    """Runs `synthesize diffusion` and returns what was found."""
+    classes = tuple(options.label or (canaries.LABEL, canaries.OTHER))
+    count = max(LEAST_FORMS, options.expected_records, len(classes))
+    for name, last in (("few", False), ("all", True)):
+        canaries.images(runs.folder / name, count, classes, last=last)
+    return forms_witness.witnessed(
+        runs,
+        Forms(few=runs.folder / "few", all=runs.folder / "all", count=count),
+        Asked(rate=options.sampling_rate, unit="document"),
+        before={},
+        canary=f"{canaries.WINDOWS} pages",
+        marked=None,
     )

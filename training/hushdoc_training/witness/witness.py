@@ -36,7 +36,7 @@ OWN = (
 )
 """Options that the witness gives itself, or that make a run one it can't compare."""
 
-FEDERATED, EVOLUTION = "federated", "evolution"
+FEDERATED, EVOLUTION, DIFFUSION = "federated", "evolution", "diffusion"
 
 WITNESSES: dict[tuple[str, str], Testify] = {
     ("kie", ""): forms_witness.testify,
@@ -51,6 +51,7 @@ WITNESSES: dict[tuple[str, str], Testify] = {
     (FEDERATED, "fl-provider-dp"): providers_witness.providers,
     (FEDERATED, "fl-provider-dp --task docvqa"): questions_witness.providers,
     (EVOLUTION, ""): votes_witness.testify,
+    (DIFFUSION, ""): images_witness.diffusion,
 }
 """Who testifies of a task of `hushdoc train` in a mode, or of parties by an algorithm."""
 
@@ -78,8 +79,8 @@ def witness(command: Sequence[str]) -> Witnessed:
         if getattr(options, "action", "") == "simulate":
             asked = "" if options.task == "kie" else f" --task {options.task}"
             key = (FEDERATED, f"{options.algorithm}{asked}")
-        if getattr(options, "method", "") == EVOLUTION:
-            key = (EVOLUTION, "")
+        if (method := getattr(options, "method", "")) in (EVOLUTION, DIFFUSION):
+            key = (method, "")
         if key not in WITNESSES:
             raise InputError(
                 f"Nobody knows how to witness '{' '.join(words)}'; expected one of "
@@ -92,6 +93,6 @@ def witness(command: Sequence[str]) -> Witnessed:
 def _spelled(task: str, mode: str) -> str:
     if task == FEDERATED:
         return f"federated simulate --algorithm {mode}"
-    if task == EVOLUTION:
-        return "synthesize evolution"
+    if task in (EVOLUTION, DIFFUSION):
+        return f"synthesize {task}"
     return f"train {task}" + (f" --mode {mode}" if mode else "")
