@@ -256,7 +256,7 @@ def _complete(options: argparse.Namespace, start: Start) -> None:
 
     options.max_tokens = start.asking.max_tokens
     defaults = settings.DEFAULTS[start.asking.kind]
-    if options.trained is None and (options.public or options.not_private):
+    if options.trained is None and not takes_noise(options):
         options.trained = docvqa.PLAIN[0]
     for name in ("trained", "learning_rate", "batch_size"):
         if getattr(options, name) is None:

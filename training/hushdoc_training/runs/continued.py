@@ -46,8 +46,9 @@ def added(claim: Claim, before: Claim) -> Claim:
             f"({new.unit_definition}), or the next one could not have that either. Update it by "
             "the mode and the settings that it was made by, or train anew."
         )
-    commitment = claim.protected_data[0].commitment
-    same = commitment is not None and commitment == before.protected_data[0].commitment
+    # Of other documents besides, the earlier events are not all of this ledger, however alike.
+    of = {data.commitment for data in (*before.protected_data, *claim.protected_data)}
+    same = len(of) == 1 and None not in of
     known = same and _holds(_transcript(claim, new), _transcript(before, earlier))
     both = listed_together(claim, before)
     if known:

@@ -74,6 +74,27 @@ def test_a_ledger_that_was_set_back_counts_nothing_of_the_first_training() -> No
         assert len(lost.transcripts["training"].events) == 2  # type: ignore[union-attr]
 
 
+def test_a_ledger_counts_nothing_of_what_other_documents_spent_by_the_same_settings() -> None:
+    def of_ledgers(claim: Claim, *commitments: str) -> Claim:
+        (data,) = claim.protected_data
+        events = [claim.transcripts["training"] for _ in range(2)]
+        return replace(
+            claim,
+            protected_data=tuple(
+                replace(data, name=f"mail {each}", commitment=each * 32) for each in commitments
+            ),
+            transcripts={"training": Sequence(events=tuple(events))},
+        )
+
+    # Once on each of two ledgers, and then on the first, which another run had charged alike.
+    first = of_ledgers(private("mail", 3), "ab", "cd")
+    later = of_ledgers(private("mail", 3), "ab")
+    events = (*later.transcripts["training"].events, private("mail", 2).transcripts["training"])  # type: ignore[union-attr]
+    later = replace(later, transcripts={"training": Sequence(events=events)})
+    both = continued.added(later, first)
+    assert len(both.transcripts["training"].events) == 5  # type: ignore[union-attr]
+
+
 def test_settings_chosen_by_results_stay_so() -> None:
     tuned = private("mail", 3, hyperparameter_tuning="unaccounted")
     for both in (
