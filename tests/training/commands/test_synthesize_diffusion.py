@@ -72,3 +72,13 @@ def test_wrong_usage_takes_no_folder(
     assert found != 0
     assert (found == 2) == (code == 2)
     assert not (tmp_path / "run").exists()
+
+
+def test_private_pages_give_no_layouts(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "link").symlink_to(folder / "private")
+    for same in (folder / "private", folder / "private" / "letter", tmp_path / "link", folder):
+        assert run(folder, tmp_path / "run", "--layouts", str(same)) == 2
+        assert "Name public pages" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -176,6 +176,11 @@ def run_diffusion(options: argparse.Namespace) -> int:
 
     if options.documents_changed and options.ledger is None:
         options.refuse_usage("--documents-changed needs --ledger")
+    if _overlaps(options.layouts, options.data):
+        options.refuse_usage(
+            "--layouts and --data are the same documents: a drawn page would show where text "
+            "stands on a private one, without any noise. Name public pages"
+        )
     with usage_errors(options):
         settings = DiffusionSettings(
             classes=tuple(options.label or ()),
@@ -223,6 +228,14 @@ def run_diffusion(options: argparse.Namespace) -> int:
         raise loop.interrupted_after(outcome.charged)
     print_end(options.out, ledger)
     return 0
+
+
+def _overlaps(location: str, other: str) -> bool:
+    """Returns whether one of two places of documents is the other, or in it."""
+    if location.startswith("invented:") or other.startswith("invented:"):
+        return False
+    one, two = Path(location).resolve(), Path(other).resolve()
+    return one == two or one in two.parents or two in one.parents
 
 
 def _layouts(options: argparse.Namespace, start: DiffusionStart) -> Layouts | None:
