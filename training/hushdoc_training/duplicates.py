@@ -52,6 +52,13 @@ CAVEAT = (
     "k of them is protected as k documents are, which is far less."
 )
 
+SAME_IMAGES = "documents of the same images count as one"
+IMAGES_CAVEAT = (
+    "Documents whose images are the same files counted as one, of which one was read. Copies that "
+    "differ in a byte, other scans of a page say, counted as several documents: whoever is behind "
+    "k of them is protected as k documents are, which is far less."
+)
+
 SIMILAR = 0.8
 """Share of equal entries of two signatures from which documents are called near copies."""
 

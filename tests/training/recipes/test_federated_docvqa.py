@@ -91,6 +91,10 @@ def test_parties_train_a_pointer_and_claim_what_holds_for_each_provider(
     assert {guarantee.unit for guarantee in claim.guarantees} == {"provider"}
     assert all("of its questions" in guarantee.unit_definition for guarantee in claim.guarantees)
     assert max(guarantee.epsilon or 0 for guarantee in claim.guarantees) <= 8
+    assert ("learning_rate" in claim.training, "local" in claim.training) == (
+        algorithm == FEAM,
+        algorithm == PROVIDER,
+    )
     after = start.room.load(stored.folder).state_dict()
     moved = {name for name, value in after.items() if not torch.equal(value, before[name])}
     assert moved

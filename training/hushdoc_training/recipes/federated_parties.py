@@ -26,7 +26,13 @@ from hushdoc_training.federated.claims import Executed
 from hushdoc_training.federated.clear_sum import ClearClient, ClearCoordinator
 from hushdoc_training.federated.client import Client, Limits
 from hushdoc_training.federated.coordinator import Coordinator
-from hushdoc_training.federated.plan import FEDAVG, IN_THE_CLEAR, FederatedPlan
+from hushdoc_training.federated.plan import (
+    FEDAVG,
+    FEDAVG_DP,
+    IN_THE_CLEAR,
+    PROVIDER,
+    FederatedPlan,
+)
 from hushdoc_training.federated.roster import Party, Roster
 from hushdoc_training.federated.secure_sum import SumTerms, Terms
 from hushdoc_training.federated.sum_client import SumClient
@@ -62,6 +68,10 @@ SIMULATED = (
     "each party runs on a machine of its own and keeps its keys and documents to itself; this run "
     "was a simulation, in which one process held all of them"
 )
+
+
+_OF_ALL = ("trained", "rank", "dropout", "scaling", "recipe")
+"""Settings that any algorithm reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,14 +323,22 @@ def declared_of(
         public_data=(*starts.history(start), *public_data),
         training={
             **task.described(start),
-            **settings_of(roster).training.claimed(),
-            "local": asdict(settings_of(roster).local),
+            **_used(settings_of(roster), FederatedPlan.from_dict(roster.plan).algorithm),
         },
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=task.labels_from_documents(start),
         unit_definition=duplicates.defined(definition) if grouped else definition,
         caveats=((duplicates.CAVEAT,) if grouped else ()) + caveats,
     )
+
+
+def _used(settings: FederatedSettings, algorithm: str) -> dict[str, Any]:
+    """Returns the settings that an algorithm reads: nobody steps by what is not listed."""
+    told = settings.training.claimed()
+    if algorithm in (PROVIDER, FEDAVG):
+        kept = {name: told[name] for name in _OF_ALL if name in told}
+        return {**kept, "local": asdict(settings.local)}
+    return told | ({"decay": False} if algorithm == FEDAVG_DP else {})
 
 
 def one_of_copies(

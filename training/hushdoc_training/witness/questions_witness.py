@@ -57,7 +57,7 @@ def _written(options: argparse.Namespace, folder: Path, *, documents: int) -> Fo
         canaries.questions(
             folder / name,
             count,
-            length=min(canaries.FORM_WORDS, capacity),
+            length=min(canaries.FORM_WORDS, capacity or canaries.FORM_WORDS),
             documents=documents,
             last=last,
         )

@@ -15,6 +15,7 @@ from PIL import Image
 from hushdoc.document.page import Page
 from hushdoc.errors import AnnotationError, CheckpointError, PrivacyError
 from hushdoc.labels import LabelSet
+from hushdoc_training import duplicates
 from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.image_checkpoint import ImageCheckpoint
 from hushdoc_training.privacy import claims
@@ -82,7 +83,7 @@ def test_a_document_with_all_its_pages_is_one_record(
     privately(documents, tmp_path / "run", copies=copies)
     assert seen == [[3] + [1] * (records - 1)]
     (guarantee,) = ImageCheckpoint.load(tmp_path / "run").claim.guarantees
-    assert (training.SAME_IMAGES in guarantee.unit_definition) == (copies == "group")
+    assert (duplicates.SAME_IMAGES in guarantee.unit_definition) == (copies == "group")
 
 
 def test_a_network_with_batch_norms_is_refused_before_a_folder(

@@ -21,7 +21,7 @@ from hushdoc.errors import (
     OutputExistsError,
     PrivacyError,
 )
-from hushdoc_training import drawn_checkpoint
+from hushdoc_training import drawn_checkpoint, duplicates
 from hushdoc_training.data import image_sets
 from hushdoc_training.data.dataset import Source
 from hushdoc_training.data.image_documents import ImageDocument
@@ -137,6 +137,8 @@ def test_private_pages_become_drawn_ones_with_what_was_spent(
     assert guarantee.sampling_as_implemented == "poisson"
     assert claim.releases == ("synthetic-records",)
     assert claim.public_data == (PUBLIC,)
+    assert duplicates.SAME_IMAGES in guarantee.unit_definition
+    assert duplicates.IMAGES_CAVEAT in claim.caveats
     assert claim.protected_data[0].units[0].count is None
     assert [run.charged for run in Ledger.open(ledger.path).runs()] == [2]
     with pytest.raises(OutputExistsError):

@@ -55,13 +55,6 @@ if TYPE_CHECKING:
 TRAINED = ("all", "output")
 """What private training changes: all parameters, or those of the output layer."""
 
-SAME_IMAGES = "documents of the same images count as one"
-CAVEAT = (
-    "Documents whose images are the same files counted as one, of which one was read. Copies that "
-    "differ in a byte, other scans of a page say, counted as several documents: whoever is behind "
-    "k of them is protected as k documents are, which is far less."
-)
-
 _TRIAL = (1, 2, 1)
 """Pages of the invented records that the clipper is tested on."""
 _MOST_NUMBERS = 2**20
@@ -260,8 +253,8 @@ def train_private(
         training={**described(start), **settings.claimed()},
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=start.labels.taken_from_documents,
-        unit_definition=f"{defined}; {SAME_IMAGES}" if grouped else None,
-        caveats=(CAVEAT,) if grouped else (),
+        unit_definition=f"{defined}; {duplicates.SAME_IMAGES}" if grouped else None,
+        caveats=(duplicates.IMAGES_CAVEAT,) if grouped else (),
         started_from=started_from,
     )
     terms = Terms(

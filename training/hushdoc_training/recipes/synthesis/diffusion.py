@@ -23,7 +23,7 @@ from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.errors import AnnotationError, PrivacyError
 from hushdoc.system import atomic_files
 from hushdoc.system.progress import TaskProgress
-from hushdoc_training import drawn_checkpoint
+from hushdoc_training import drawn_checkpoint, duplicates
 from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import diffusion_schedule
@@ -45,7 +45,7 @@ from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
 
-UNIT = f"{UNIT_DEFINITIONS['document']}; documents with the same images count as one"
+UNIT = f"{UNIT_DEFINITIONS['document']}; {duplicates.SAME_IMAGES}"
 ASSUMES = (
     "the layouts, the number of pages of each class, the sampler and its settings, and the scale "
     "of latents were chosen without looking at the documents",
@@ -120,6 +120,7 @@ def train(
         assumes=ASSUMES,
         releases=("synthetic-records",),
         unit_definition=UNIT,
+        caveats=(duplicates.IMAGES_CAVEAT,),
         what=SYNTHETIC_PAGES,
     )
     terms = Terms(
