@@ -208,3 +208,20 @@ def test_copies_of_an_image_are_on_one_side(tmp_path: Path) -> None:
         names = {one.id for one in side}
         assert {name.removesuffix("-again") for name in names} <= names
         assert len(names) % 2 == 0
+
+
+@pytest.mark.parametrize("name", ["hushdoc.json", "checkpoint.json", "run.json"])
+def test_pages_that_a_run_drew_are_no_data_of_nobody(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "drawn"
+    for number in range(2):
+        path = folder / "images" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content(number))
+    with image_sets.opened(Source(location=str(folder))) as documents:
+        assert len(documents) == 2
+    (folder / name).write_text("{}")
+    with (
+        pytest.raises(AnnotationError, match="--synthetic POLICY"),
+        image_sets.opened(Source(location=str(folder))),
+    ):
+        pass

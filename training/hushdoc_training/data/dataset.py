@@ -150,6 +150,21 @@ def known(
         yield item
 
 
+def refuse_releases(path: Path) -> None:
+    """Raises AnnotationError where a path holds what training made of other documents."""
+    if (path / MANIFEST_FILE).is_file():
+        raise AnnotationError(
+            f"'{printable(path)}' is a sealed artifact, whose documents are read only once it is "
+            "verified. Train on a set of synthetic documents with `--synthetic POLICY`, which says "
+            "what its certificate has to guarantee."
+        )
+    if any((path / name).is_file() for name in ("checkpoint.json", "run.json")):
+        raise AnnotationError(
+            f"'{printable(path)}' was made of other documents by a run, and what it tells of them "
+            "is not in any claim here. Export it, and train on the set with `--synthetic POLICY`."
+        )
+
+
 def corpus_of(path: Path) -> Corpus:
     """Returns the one reader that knows the files of a path."""
     if not path.exists():
@@ -157,12 +172,7 @@ def corpus_of(path: Path) -> Corpus:
             f"'{printable(path)}' does not exist. Name a file or folder of documents, or "
             "invented:form."
         )
-    if (path / MANIFEST_FILE).is_file():
-        raise AnnotationError(
-            f"'{printable(path)}' is a sealed artifact, whose documents are read only once it is "
-            "verified. Train on a set of synthetic documents with `--synthetic POLICY`, which says "
-            "what its certificate has to guarantee."
-        )
+    refuse_releases(path)
     found = [corpus for corpus in CORPORA if corpus.recognises(path)]
     if len(found) == 1:
         return found[0]

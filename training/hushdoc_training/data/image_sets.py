@@ -77,6 +77,7 @@ def opened(
 
 def corpus_of(path: Path) -> ImageCorpus | None:
     """Returns the layout of classified images that a path has; None where it has none of them."""
+    dataset.refuse_releases(path)
     published = (docmix.CORPUS, rvl_cdip.CORPUS)
     found = next((corpus for corpus in published if corpus.recognises(path)), None)
     # Corpora of words keep their images in a folder too, which is no class.
