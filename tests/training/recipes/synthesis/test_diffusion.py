@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -114,15 +114,51 @@ def train(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """A run that was killed while it drew, and resumed."""
+
+    out: Path
+    ledger: Ledger
+    batches: list[int]  # pages of each, of both parts
+    first: bytes  # the first page before the kill
+
+
+@pytest.fixture(scope="module")
+def drawn(
+    started: Path, documents: tuple[ImageDocument, ...], tmp_path_factory: pytest.TempPathFactory
+) -> Drawn:
+    folder = tmp_path_factory.mktemp("drawn")
+    out = folder / "run"
+    ledger = Ledger.create(folder / "ledger", data="scans", epsilon=9, delta=1e-5)
+    whole = diffusion._images
+    batches: list[int] = []
+
+    def killed(*arguments: Any) -> list[bytes]:
+        batches.append(len(arguments[2]))
+        if len(batches) == 2:
+            raise KeyboardInterrupt
+        return whole(*arguments)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(diffusion, "BATCH", 2)
+        patched.setattr(diffusion, "_images", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(diffusion_start.load(started), documents, out, ledger=ledger)
+        assert not (out / "checkpoint").exists()
+        first = drawn_checkpoint.image_path(out / "drawn", 0).read_bytes()
+        again = diffusion_start.load(started)
+        outcome = train(again, documents, out, ledger=Ledger.open(ledger.path), resume=True)
+        assert outcome == Outcome(charged=2, interrupted=False)
+    return Drawn(out=out, ledger=Ledger.open(ledger.path), batches=batches, first=first)
+
+
 def test_private_pages_become_drawn_ones_with_what_was_spent(
-    start: DiffusionStart, documents: tuple[ImageDocument, ...], tmp_path: Path
+    drawn: Drawn, start: DiffusionStart, documents: tuple[ImageDocument, ...], tmp_path: Path
 ) -> None:
     assert float(start.codec.scale) != 1
     assert start.claim.guarantees[0].kind == "none"
-    ledger = Ledger.create(tmp_path / "ledger", data="scans", epsilon=9, delta=1e-5)
-    out = tmp_path / "run"
-    assert train(start, documents, out, ledger=ledger) == Outcome(charged=2, interrupted=False)
-    made = drawn_checkpoint.load(out)
+    made = drawn_checkpoint.load(drawn.out)
     assert [one["label"] for one in made.prompts] == ["dark", "light", "dark"]
     assert made.image(0)[:4] == b"\x89PNG"
     assert made.image(0) != made.image(2)
@@ -140,40 +176,17 @@ def test_private_pages_become_drawn_ones_with_what_was_spent(
     assert duplicates.SAME_IMAGES in guarantee.unit_definition
     assert duplicates.IMAGES_CAVEAT in claim.caveats
     assert claim.protected_data[0].units[0].count is None
-    assert [run.charged for run in Ledger.open(ledger.path).runs()] == [2]
+    assert [run.charged for run in drawn.ledger.runs()] == [2]
     with pytest.raises(OutputExistsError):
-        train(start, documents, out)
+        train(start, documents, drawn.out)
     with pytest.raises(PrivacyError, match="BUDGET|allows|room"):
-        train(start, documents, tmp_path / "more", ledger=ledger)
+        train(start, documents, tmp_path / "more", ledger=drawn.ledger)
     assert not (tmp_path / "more").exists()
 
 
-def test_a_run_that_is_killed_while_it_draws_draws_the_rest(
-    start: DiffusionStart,
-    documents: tuple[ImageDocument, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(diffusion, "BATCH", 2)
-    whole = diffusion._images
-    calls: list[int] = []
-
-    def killed(*arguments: Any) -> list[bytes]:
-        calls.append(len(arguments[2]))
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return whole(*arguments)
-
-    monkeypatch.setattr(diffusion, "_images", killed)
-    out = tmp_path / "run"
-    with pytest.raises(KeyboardInterrupt):
-        train(start, documents, out)
-    assert not (out / "checkpoint").exists()
-    first = drawn_checkpoint.image_path(out / "drawn", 0).read_bytes()
-    again = diffusion_start.load(_folder_of(start, tmp_path))
-    assert train(again, documents, out, resume=True) == Outcome(charged=2, interrupted=False)
-    assert calls == [2, 1, 1]
-    assert drawn_checkpoint.load(out).image(0) == first
+def test_a_run_that_is_killed_while_it_draws_draws_the_rest(drawn: Drawn) -> None:
+    assert drawn.batches == [2, 1, 1]
+    assert drawn_checkpoint.load(drawn.out).image(0) == drawn.first
 
 
 def _folder_of(start: DiffusionStart, tmp_path: Path) -> Path:
