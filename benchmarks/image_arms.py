@@ -22,7 +22,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,13 +46,14 @@ LINEAR_STEPS, LINEAR_RATE = 60, 0.01
 """Steps and step size of the linear classifier, whose every step reads all pages."""
 EPSILONS = (1.0, 5.0)
 NETWORK = "small"
+PRIVATE_ARMS = {"dp_linear": "linear", "dp_adam": NETWORK}
 
 
 def divided(
-    documents: Sequence[ImageDocument], records: int
+    documents: Sequence[ImageDocument], records: int, *, public: Collection[str] = ()
 ) -> tuple[list[ImageDocument], list[ImageDocument]]:
-    """Returns private pages and test pages; those between are neither."""
-    parts = image_sets.parts(documents, public=(), held_out=TEST_SHARE)
+    """Returns private and test pages of all but public classes; those between are neither."""
+    parts = image_sets.parts(documents, public=public, held_out=TEST_SHARE)
     ordered = sorted(parts.private, key=image_sets.content_digest)
     return ordered[:records], list(parts.test)
 
@@ -146,7 +147,7 @@ def main() -> int:
     with image_sets.opened(Source(location=options.data), report=print) as documents:
         private, test = divided(documents, options.records)
         for seed in range(options.seeds):
-            for arm, architecture in (("dp_linear", "linear"), ("dp_adam", NETWORK)):
+            for arm, architecture in PRIVATE_ARMS.items():
                 for epsilon in EPSILONS if arm in options.arms else ():
                     value = private_accuracy(
                         private,

@@ -1,8 +1,9 @@
-"""What private votes make of the generator of invented documents: distance and use of its pages.
+"""What synthetic pages are worth: distance to real ones, and use. The method `evolution`.
 
     python benchmarks/synthesis.py evolution --data path/to/sroie
     python benchmarks/synthesis.py evolution --data path/to/fcc_adbuy --labels fields
     python benchmarks/synthesis.py evolution --data path/to/sroie --quick
+    python benchmarks/synthesis.py diffusion --data path/to/docmix  # see diffusion_arms
 
 The last third of the documents by the digests of their names is for tests, the others are private.
 Arms, each with `--seeds` seeds:
@@ -37,6 +38,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import diffusion_arms
 import machine
 import mmh3
 import numpy as np
@@ -102,7 +104,10 @@ def main() -> int:
     parser.add_argument("--sheets", type=Path, help="folder for a contact sheet of each arm")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     parser.add_argument("--processes", type=int, default=2, help="seeds at the same time")
+    diffusion_arms.add_options(methods.add_parser("diffusion", help="pages of a private model"))
     options = top.parse_args()
+    if options.method == "diffusion":
+        return diffusion_arms.run(options)
     began = time.monotonic()
     if options.quick:
         options.seeds, options.pages, options.processes = 1, 40, 1

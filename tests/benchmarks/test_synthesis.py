@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from hushdoc import labelled_files
 from hushdoc_training import invented
@@ -71,3 +72,45 @@ def test_a_quick_run_prints_every_figure(run: Any, tmp_path: Path) -> None:
         assert result[f"energy_{name}"] >= 0
         assert 0 <= result[f"f1_{name}"] <= 1
     assert result["quick"] is True
+
+
+def test_the_frechet_distance_of_moved_points_is_how_far_they_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    arms = import_module("diffusion_arms")
+    points = np.random.default_rng(0).normal(size=(50, 3))
+    assert arms.fid(points, points) == pytest.approx(0.0, abs=1e-9)
+    assert arms.fid(points, points + [3.0, 4.0, 0.0]) == pytest.approx(25.0)
+    twice = 2 * points
+    assert arms.fid(points, twice) == pytest.approx(
+        np.trace(np.cov(points, rowvar=False)) + (points.mean(0) ** 2).sum()
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("further", [(), ("--public", "c", "d")])
+def test_a_quick_run_of_diffusion_prints_every_figure(
+    run: Any, tmp_path: Path, further: tuple[str, ...]
+) -> None:
+    chance = np.random.default_rng(1)
+    for label in "abcd":
+        (tmp_path / label).mkdir()
+        for number in range(15):
+            gray = chance.integers(0, 256, (20, 20)).astype(np.uint8)
+            Image.fromarray(gray).save(tmp_path / label / f"{number}.png")
+    sheets = tmp_path / "sheets"
+    result, _ = run(
+        "synthesis", "diffusion", "--data", tmp_path, "--quick", "--sheets", sheets, *further
+    )
+    arms = ("synthetic", "dp_adam", "dp_linear")
+    for name in ("real", *(f"{arm}_eps{epsilon}" for arm in arms for epsilon in "15")):
+        assert 0 <= result[f"accuracy_{name}"] <= 1
+    for name in ("fid_eps1", "fid_eps5", "fid_floor"):
+        assert result[name] >= 0
+    assert result["step_ratio"] > 0
+    assert result["accuracy_evolution_eps1"] is None
+    assert {file.name for file in sheets.iterdir()} == {
+        "diffusion-eps1.png",
+        "diffusion-eps5.png",
+    }
