@@ -53,7 +53,7 @@ def test_a_shell_accepts_its_script(written: Callable[[str], Path], shell: str) 
     [
         ("hushdoc ", COMMANDS),
         ("hushdoc tr", ["train", "trust"]),
-        ("hushdoc train ", ["classifier", "clauses", "docvqa", "kie"]),
+        ("hushdoc train ", ["classifier", "clauses", "docvqa", "images", "kie"]),
         ("hushdoc trust a", ["add"]),
         ("hushdoc trust add --pub", ["--public-key"]),
         ("hushdoc extract model --device ", ["cpu", "cuda"]),
@@ -77,7 +77,7 @@ def test_bash_completes(written: Callable[[str], Path], line: str, expected: lis
     ("line", "expected"),
     [
         ("hushdoc ", COMMANDS),
-        ("hushdoc train ", ["classifier", "clauses", "docvqa", "kie"]),
+        ("hushdoc train ", ["classifier", "clauses", "docvqa", "images", "kie"]),
         ("hushdoc trust add --pub", ["--public-key"]),
         ("hushdoc extract model --device ", ["cpu", "cuda"]),
     ],
