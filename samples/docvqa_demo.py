@@ -45,7 +45,7 @@ SHOWN = 8
 """The seed of that page."""
 
 GOAL = 0.6
-"""ANLS that every run reaches. The noise is drawn anew each time, so scores differ."""
+"""ANLS below which the demo fails; noise is drawn anew each time, so scores differ."""
 
 PROMISED = 360.0
 """Seconds that the full demo takes at most, unless it says otherwise before it begins."""
