@@ -104,8 +104,8 @@ export function divergence({ type, event, events, samplingRate: q, ...rest }, a)
   if (type === 'sequence') return parts.reduce((sum, part) => sum + part, 0);
   if (type === 'parallel') return Math.max(0, ...parts);
   if (type === 'cluster-sampled') return mix(q, (a - 1) * parts[0]) / (a - 1);
-  const isKnown = type === 'poisson-sampled' && event.type === 'gaussian';
-  return isKnown ? moment(a, q, 1 / event.noiseMultiplier) / (a - 1) : Infinity;
+  const ours = type === 'poisson-sampled' && event.type === 'gaussian';
+  return ours ? moment(a, q, 1 / event.noiseMultiplier) / (a - 1) : Infinity;
 }
 function isReproduced({ event, ...item }, exact) {
   const points = [[item.epsilon, item.delta], ...item.profile];
@@ -209,9 +209,8 @@ async function checkFiles(place, subjects, model, policy) {
   need(folded.size === paths.length, 'BAD_SUBJECT', names);
   need(names.length <= policy.max_files && total <= policy.max_total_bytes, 'TOO_LARGE', total);
   for (const { name, isFolder, isFile } of await place.entries()) {
-    const isListed = isFolder ? folders.has(name)
-      : isFile && [...names, ...SCHEMA.unsigned].includes(name);
-    need(isListed || name.startsWith('.git/'), 'UNLISTED_FILE', name);
+    const ours = isFile && [...names, ...SCHEMA.unsigned].includes(name);
+    need(name.startsWith('.git/') || (isFolder ? folders.has(name) : ours), 'UNLISTED_FILE', name);
   }
   let manifest;
   for (const { name, digest, annotations: { size } } of subjects) {
@@ -219,10 +218,11 @@ async function checkFiles(place, subjects, model, policy) {
     need(isWhole && await sha256(bytes) === digest.sha256, 'DIGEST_MISMATCH', name);
     if (name === 'hushdoc.json') manifest = read(parse(bytes), 'manifest');
   }
-  need(manifest.task === model.task && manifest.entry === model.entry, 'BAD_MANIFEST');
+  const { task, entry, preprocessing: { graphs = {} } } = manifest, isList = Array.isArray(graphs);
+  need(task === model.task && entry === model.entry && graphs && !isList && Object.values(graphs)
+    .every((one) => names.includes(one?.entry) && one.entry.endsWith('.onnx')), 'BAD_MANIFEST');
 }
-// ---- The order of checks: the signature, what was signed, every file. Returns what was signed.
-// A place reads a file of at most so many bytes, and lists `{ name, isFolder, isFile }` of each.
+// ---- In order: signature, what was signed, files. Places read, and list `name, isFolder, isFile`.
 export async function examine(place, { trust, policy: demands, now, exact }) {
   const defaults = parse(bytesOf(JSON.stringify(SCHEMA['policy defaults'])));
   const policy = read({ ...defaults, ...parse(demands) }, 'policy');

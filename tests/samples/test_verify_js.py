@@ -101,6 +101,16 @@ def _seal(folder: Path, *, key: Any = KEY, **change: Any) -> Path:
     return build.seal(folder, key, build.certify(**change))
 
 
+def _with_graphs(graphs: Any) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        manifest = json.dumps({**build.MANIFEST, "preprocessing": {"graphs": graphs}}).encode()
+        files = build.files(hushdoc_DOT_json=manifest)
+        files["onnx/decoder.onnx"] = files[build.ENTRY]
+        return build.seal(folder, KEY, contents=files)
+
+    return make
+
+
 def _edited(edit: Callable[[dict[str, Any]], None]) -> Callable[[Path], Path]:
     """Sealed by a dishonest signer: the statement is edited and nothing is checked."""
     return lambda folder: build.seal_anything(folder, KEY, edit)
@@ -332,6 +342,13 @@ CASES: dict[str, Callable[[Path], Path]] = {
     "honest, P-256": _signed_by(P256_KEY),
     "honest, signed by two": _signed_by(P256_KEY, KEY),
     "honest, other spelling": _text(lambda text: json.dumps(json.loads(text), indent=1).encode()),
+    "files/signed graph": _with_graphs({"decoder": {"entry": "onnx/decoder.onnx"}}),
+    "files/graph that is not there": _with_graphs({"decoder": {"entry": "onnx/other.onnx"}}),
+    "files/graph that is none": _with_graphs({"decoder": {"entry": "tokenizer.json"}}),
+    "files/graph without a name": _with_graphs({"decoder": {}}),
+    "files/no graph": _with_graphs({"decoder": None}),
+    "files/list of graphs": _with_graphs([{"entry": "onnx/decoder.onnx"}]),
+    "files/null graphs": _with_graphs(None),
     "files/readme beside": _changed("README.md", lambda path: path.write_text("# A model")),
     "files/git beside": _changed(".git/objects", lambda path: path.mkdir(parents=True)),
     "files/bit flip": _changed(build.ENTRY, _flip),
@@ -528,6 +545,7 @@ ACCEPTED = {
     "honest, P-256",
     "honest, signed by two",
     "honest, other spelling",
+    "files/signed graph",
     "files/readme beside",
     "files/git beside",
     "envelope/no key id",
