@@ -68,12 +68,12 @@ class Scale:
 
     encoder: str = "minilm"
     public: int = 320
-    private: int = 240
-    asked: int = 30  # of each side, by the attack; and of unseen providers, for the score
+    private: int = 160
+    asked: int = 20  # of each side, by the attack; and of unseen providers, for the score
     fields: float = 1.0  # passes over the public documents that teach their fields
     epochs: float = 12.0  # passes of the reader
     steps: int = 15
-    expected: int = 80  # providers in a step
+    expected: int = 54  # providers in a step
     quick: bool = False
 
 
