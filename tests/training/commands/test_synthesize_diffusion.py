@@ -48,6 +48,7 @@ def test_scans_become_drawn_pages(folder: Path, tmp_path: Path) -> None:
     (guarantee,) = made.claim.guarantees
     assert guarantee.epsilon == pytest.approx(2.0, abs=0.01)
     assert {data.uses for data in made.claim.public_data} == {("pretraining",), ("layouts",)}
+    assert str(folder) not in made.claim.to_json().decode()  # certificates name no folder
     assert guarantee.covers_all_private_accesses
 
 

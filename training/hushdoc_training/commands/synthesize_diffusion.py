@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from hushdoc.commands.parsing import usage_errors
 from hushdoc_training.commands.training_options import (
-    PRIVATE_DOCUMENTS,
     add_choice,
     add_name,
     add_number,
@@ -28,7 +27,6 @@ from hushdoc_training.commands.training_options import (
 if TYPE_CHECKING:
     from hushdoc.certificate.claim import PublicData
     from hushdoc.commands.parsing import Subcommands
-    from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes.synthesis.diffusion import Layouts
     from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
 
@@ -49,7 +47,7 @@ def register_pretrain(methods: Subcommands) -> None:
     )
     data = parser.add_argument_group("documents")
     data.add_argument("--public", required=True, metavar="SOURCE", help=f"public pages: {IMAGES}")
-    data.add_argument("--public-name", help="name of the pages in certificates (default: SOURCE)")
+    data.add_argument("--public-name", help="name of the pages in certificates")
     add_number(data, "--public-documents", "N", 1000, "number of pages to invent, or the most read")
     add_overlap(data)
     made = parser.add_argument_group("what is made")
@@ -153,7 +151,7 @@ def run_pretrain(options: argparse.Namespace) -> int:
             chosen,
             settings,
             out=options.out,
-            public=_public(options, options.public_name or options.public, "pretraining"),
+            public=_public(options, options.public, "pretraining", options.public_name),
             classes=tuple(sorted({one.label for one in chosen})),
             resume=options.resume,
             quiet=options.quiet,
@@ -167,6 +165,7 @@ def run_pretrain(options: argparse.Namespace) -> int:
 def run_diffusion(options: argparse.Namespace) -> int:
     """Trains and draws; Ctrl-C is a KeyboardInterrupt that says how to go on."""
     require_installed()
+    from hushdoc_training.commands import kie_data
     from hushdoc_training.data import image_sets
     from hushdoc_training.data.dataset import Source
     from hushdoc_training.ledger.ledger import Ledger
@@ -203,7 +202,8 @@ def run_diffusion(options: argparse.Namespace) -> int:
     require_small_delta(plan, records)
     print_plan(plan)
     layouts = _layouts(options, start)
-    with image_sets.opened(Source(location=options.data)) as documents:
+    private = Source(location=options.data)
+    with image_sets.opened(private) as documents:
         taken = bool(start.classes) and not settings.classes
         if taken:
             found = tuple(sorted({one.label for one in documents}))
@@ -215,7 +215,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
                 plan,
                 settings,
                 out=options.out,
-                name=options.name or _name(options, ledger),
+                name=options.name or kie_data.name_of(private, ledger, public=False),
                 layouts=layouts,
                 labels_from_documents=taken,
                 hyperparameter_tuning=options.tuned_on,
@@ -258,29 +258,27 @@ def _layouts(options: argparse.Namespace, start: DiffusionStart) -> Layouts | No
             )
         every = [square.mask for own in squares for square in own if square.mask is not None]
         found = [mask for mask in every if masks.has_text(mask)]
-    return Layouts(
-        name=options.layouts, masks=found, public=_public(options, options.layouts, "layouts")
-    )
+    public = _public(options, options.layouts, "layouts")
+    return Layouts(name=public.name, masks=found, public=public)
 
 
-def _public(options: argparse.Namespace, location: str, use: str) -> PublicData:
-    """Returns what a claim says of public pages."""
+def _public(
+    options: argparse.Namespace, location: str, use: str, name: str | None = None
+) -> PublicData:
+    """Returns what a claim says of public pages; it names no folder."""
     from hushdoc.certificate.claim import PublicData
-    from hushdoc_training.commands.kie_data import INVENTED
+    from hushdoc_training.commands import kie_data
+    from hushdoc_training.data.dataset import Source
 
-    invented = location.startswith("invented:")
+    source = Source(location=location)
     return PublicData(
-        name=location,
+        name=name or kie_data.name_of(source, None, public=True),
         uses=(use,),
-        privacy_status=INVENTED if invented else "declared public by the trainer",
-        overlap_with_protected="none" if invented else options.public_overlap,
+        privacy_status=(
+            kie_data.INVENTED if source.is_invented else "declared public by the trainer"
+        ),
+        overlap_with_protected="none" if source.is_invented else options.public_overlap,
     )
-
-
-def _name(options: argparse.Namespace, ledger: Ledger | None) -> str:
-    if ledger is not None:
-        return ledger.data
-    return str(options.data) if options.data.startswith("invented:") else PRIVATE_DOCUMENTS
 
 
 def _shown(line: str) -> None:
