@@ -9,8 +9,9 @@ The last third of the documents by the digests of their names is for tests, the 
 Arms, each with `--seeds` seeds:
 
     generator    invented documents as they come        type_known   receipts alone
-    eps1, eps8   evolution by factors, one round at epsilon 1 and two at 8, delta 1e-5
-    noiseless    the same two rounds at an epsilon of 10,000
+    eps1, eps8   evolution at epsilon 1 and 8, delta 1e-5: one noisy sum of moments, or of factors
+                 and pages one round at epsilon 1 and two at 8
+    noiseless    the same as at 8 with an epsilon of 10,000
 
 `energy_*` is the energy distance (Szekely and Rizzo 2013) between the points of an arm's documents
 and those of the test documents, by the embedding that votes too. `f1_*` is the macro F1 by token
@@ -56,7 +57,8 @@ from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import Records
 from hushdoc_training.recipes.synthesis import evolution
-from hushdoc_training.recipes.synthesis.settings import EvolutionSettings, prior
+from hushdoc_training.recipes.synthesis.settings import EvolutionSettings
+from hushdoc_training.recipes.synthesis.simulators import Generator
 from hushdoc_training.synthesis import embedding
 
 Floats = npt.NDArray[np.float64]
@@ -74,7 +76,7 @@ ALIKE = {
 """Fields of the generator that the FCC's ad buys have by other names, of the label set `fields`."""
 WHO = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 ARMS = {"eps1": (1.0, 1), "eps8": (8.0, 2), "noiseless": (1e4, 2)}
-"""Epsilon and rounds of each arm of evolution."""
+"""Epsilon of each arm of evolution, and rounds where a further one measures something new."""
 
 
 class Tagger(nn.Module):
@@ -100,7 +102,7 @@ def main() -> int:
     parser.add_argument("--labels", default="sroie", help="label set (default: sroie)")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--pages", type=int, default=600, help="pages of an arm and of a pool")
-    parser.add_argument("--vote", default="factors", help="pages, factors or moments")
+    parser.add_argument("--vote", default="moments", help="pages, factors or moments")
     parser.add_argument("--sheets", type=Path, help="folder for a contact sheet of each arm")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     parser.add_argument("--processes", type=int, default=2, help="seeds at the same time")
@@ -204,8 +206,8 @@ def divided(
 
 def unsteered(settings: EvolutionSettings) -> tuple[Specification, ...]:
     """Returns invented documents before anybody voted."""
-    start = evolution.Proposal(weights=prior(settings))
-    return start.drawn(settings.documents, settings.seed, 0, 9)
+    generator = Generator(settings=settings)
+    return generator.drawn(generator.start(), settings.documents, settings.seed, 0, 9)
 
 
 def evolved(
@@ -215,7 +217,7 @@ def evolved(
     plan = PrivacyPlan.calibrated(
         epsilon=epsilon,
         sampling_rate=1.0,
-        steps=rounds,
+        steps=1 if settings.vote == "moments" else rounds,
         clipping_norm=1.0,
         expected_records=EXPECTED,
     )

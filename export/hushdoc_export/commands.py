@@ -233,9 +233,13 @@ def _check_calibration(options: argparse.Namespace, *, scored: bool, table: bool
 
 
 def _holds_documents(folder: Path) -> bool:
-    from hushdoc_training import drawn_checkpoint, synthetic_checkpoint
+    from hushdoc_training import chosen_checkpoint, drawn_checkpoint, synthetic_checkpoint
 
-    return synthetic_checkpoint.holds_documents(folder) or drawn_checkpoint.holds_pages(folder)
+    return (
+        synthetic_checkpoint.holds_documents(folder)
+        or chosen_checkpoint.holds_chosen(folder)
+        or drawn_checkpoint.holds_pages(folder)
+    )
 
 
 def _is_minilm(options: argparse.Namespace) -> bool:

@@ -1,4 +1,4 @@
-"""Synthetic documents to a sealed artifact: drawn from specifications or by a model, in shards.
+"""Synthetic documents to a sealed artifact: drawn by generator or model, or chosen; in shards.
 
 hushdoc.json  documents-00000.jsonl  images-00000.safetensors  labels.json  contact-sheet.png
 privacy.intoto.jsonl  README.md
@@ -24,6 +24,7 @@ from hushdoc.errors import LimitExceededError, needs_extra
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.model import LABELS_FILE
 from hushdoc.synthetic_documents import (
+    CHOSEN,
     DRAWN,
     MAX_SHARD_BYTES,
     MAX_SHARDS,
@@ -36,7 +37,8 @@ from hushdoc.synthetic_documents import (
 from hushdoc.system import atomic_files
 from hushdoc_export import sealing
 from hushdoc_export.release import Release, Seen, unseen
-from hushdoc_training import drawn_checkpoint, synthetic_checkpoint
+from hushdoc_training import chosen_checkpoint, drawn_checkpoint, synthetic_checkpoint
+from hushdoc_training.chosen_checkpoint import ChosenCheckpoint
 from hushdoc_training.drawn_checkpoint import DrawnCheckpoint
 from hushdoc_training.invented import released, specification
 from hushdoc_training.synthetic_checkpoint import SyntheticCheckpoint
@@ -49,6 +51,9 @@ MOST_BYTES = 960 * 2**20
 
 NO_LABELS = "none"
 """What a set declares as its label set whose documents have classes alone."""
+
+OWN_LABELS = "own"
+"""What a set declares as its label set whose documents are public ones with labels of their own."""
 
 _FULL = MAX_SHARD_BYTES - 2**20  # a header, and the last image
 _THUMBNAIL, _ACROSS, _DOWN = 150, 6, 4
@@ -82,7 +87,7 @@ class _Drawn:
 
 
 def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen = unseen) -> Path:
-    """Returns the folder of the artifact of a checkpoint of specifications, or of drawn pages.
+    """Returns the folder of the artifact of a checkpoint of specifications, or of pages.
 
     Raises:
         CheckpointError: It is no such checkpoint.
@@ -95,6 +100,8 @@ def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen =
     atomic_files.require_free(out)
     if drawn_checkpoint.holds_pages(checkpoint_folder):
         made = _of_pages(drawn_checkpoint.load(checkpoint_folder))
+    elif chosen_checkpoint.holds_chosen(checkpoint_folder):
+        made = _of_chosen(chosen_checkpoint.load(checkpoint_folder))
     else:
         made = _of_specifications(synthetic_checkpoint.load(checkpoint_folder))
     certificate = dataclasses.replace(
@@ -199,6 +206,33 @@ def _of_pages(made: DrawnCheckpoint) -> _Set:
             "dataDependent": False,
             "from": _digest(digests.encode()),
             "generator": drawn_checkpoint.VERSION,
+        },
+    )
+
+
+def _of_chosen(made: ChosenCheckpoint) -> _Set:
+    """Returns public documents that votes chose, which are handed on as they are."""
+
+    def items() -> Iterator[tuple[str, bytes, bytes]]:
+        for labelled in made.documents:
+            line = _line(
+                labelled_files.to_dict(chosen_checkpoint.released(labelled)), {"public": True}
+            )
+            yield labelled.document.id, line, chosen_checkpoint.image_of(labelled.document.pages[0])
+
+    return _Set(
+        claim=made.claim,
+        method=CHOSEN,
+        generator=chosen_checkpoint.VERSION,
+        labels=OWN_LABELS,
+        count=len(made.documents),
+        fields={span.label for labelled in made.documents for span in labelled.spans},
+        items=items(),
+        step={
+            "step": "seal-chosen-pages",
+            "dataDependent": False,
+            "from": chosen_checkpoint.digest(made.documents),
+            "generator": chosen_checkpoint.VERSION,
         },
     )
 

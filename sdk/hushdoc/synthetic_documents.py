@@ -1,4 +1,4 @@
-"""SyntheticDocuments: a sealed set of documents that nobody has, read only once it is verified.
+"""SyntheticDocuments: a sealed set of documents to give away, read only once it is verified.
 
 hushdoc.json                  its preprocessing names the shards in their order
 documents-00000.jsonl         a labelled document a line, with what it was drawn from
@@ -36,6 +36,9 @@ ADVERSARY = "synthetic-data-recipient"
 
 DRAWN = "diffusion"
 """The method of a set whose pages a model drew."""
+
+CHOSEN = "selection"
+"""The method of a set whose pages are public ones that private votes chose."""
 
 SPECIFICATION = "specification"
 """Key of a line beside those of a labelled document."""
@@ -80,8 +83,8 @@ class Contents(Record):
     """What the manifest's preprocessing declares of a set.
 
     Attributes:
-        method: How it was made: "evolution" or "diffusion".
-        generator: Version of what draws a page from its specification.
+        method: How it was made: "evolution", "selection" or "diffusion".
+        generator: Version of what makes a page of its specification.
         labels: The label set of the documents; "none" where they have classes alone.
         shards: Its files, in the order of the documents.
     """
@@ -97,7 +100,8 @@ class SyntheticDocument:
     """A document, its page's image in memory, and what it was drawn from.
 
     What a model drew has no words, and a class as its document type where the model read classes;
-    its specification is the class, the number of the public layout, and the seed.
+    its specification is the class, the number of the public layout, and the seed. That of a public
+    page that was chosen says so, and is no more.
     """
 
     labelled: LabelledDocument

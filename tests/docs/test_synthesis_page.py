@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import hushdoc_command_runs
 import pytest
+from PIL import Image
 
 from hushdoc import labelled_files
 from hushdoc.signing.trust_store import TrustStore
@@ -22,6 +25,20 @@ TEXT = (Path(__file__).parents[2] / "docs/synthesis.md").read_text("utf-8")
 SMALL = {"synthesize evolution": " --pool 12 --nearest 3 --documents 3 --quiet"}
 
 
+def _public_receipts(folder: Path) -> None:
+    """Writes receipts with blank images."""
+    folder.mkdir()
+    made = []
+    config = invented.InventedConfig(document_types=("receipt",), labels="sroie")
+    for number, item in enumerate(invented.documents(seed=2, count=5, config=config)):
+        (page,) = item.document.pages
+        image = folder / f"{number}.png"
+        Image.new("L", (page.width, page.height), 255).save(image)
+        pages = (replace(page, image=image),)
+        made.append(replace(item, document=replace(item.document, pages=pages)))
+    labelled_files.write(folder / "documents.jsonl", made)
+
+
 @pytest.mark.slow
 def test_the_commands_and_the_sample_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -31,11 +48,21 @@ def test_the_commands_and_the_sample_run(
     documents = invented.documents(seed=1, count=4, config=config)
     labelled_files.write(Path("receipts.jsonl"), documents)
     assert hushdoc_command_runs.run("keygen", "--out", "release", "--name", "tests") == 0
-    [commands] = re.findall(r"```sh\n(.*?)```", TEXT, flags=re.DOTALL)
+    commands, public, *_ = re.findall(r"```sh\n(.*?)```", TEXT, flags=re.DOTALL)
     for line in commands.splitlines():
         name = " ".join(line.split()[1:3])
         assert hushdoc_command_runs.run(*shlex.split(line + SMALL.get(name, ""))[1:]) == 0
     assert "3 documents: each is what its specification gives" in capsys.readouterr().out
+    shutil.move("run", "invented-run")
+    shutil.move("given-away", "invented-set")
+    _public_receipts(Path("public-receipts"))
+    evolution, check = public.splitlines()
+    for line in (evolution, commands.splitlines()[1], check):
+        name = " ".join(line.split()[1:3])
+        assert hushdoc_command_runs.run(*shlex.split(line + SMALL.get(name, ""))[1:]) == 0
+    assert "3 documents: each is a public page" in capsys.readouterr().out
+    shutil.rmtree("given-away")
+    shutil.move("invented-set", "given-away")
     trust = TrustStore.from_file(Path("release.trust.json"))
     written = hushdoc_command_runs.write_policy(tmp_path, trust)
     written.write_text(f'{written.read_text()}adversary = "synthetic-data-recipient"\n')

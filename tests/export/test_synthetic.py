@@ -83,7 +83,7 @@ def test_documents_are_opened_as_they_were_drawn(sealed: Path) -> None:
     assert image.size == (first.document.pages[0].width, first.document.pages[0].height)
     require_reproduced(documents)
     card = (sealed / "README.md").read_text()
-    assert "Documents that nobody has" in card
+    assert "Documents to give away" in card
     assert "SyntheticDocuments.open" in card
     assert (sealed / synthetic.CONTACT_SHEET).read_bytes()[:4] == b"\x89PNG"
 

@@ -34,7 +34,7 @@ _COMMANDS = {
 
 
 _OPENED = {"synthetic-documents": 'documents = hushdoc.SyntheticDocuments.open(".", policy=policy)'}
-_WHAT = {"synthetic-documents": "Documents that nobody has,"}
+_WHAT = {"synthetic-documents": "Documents to give away,"}
 
 
 def model_card(

@@ -46,6 +46,8 @@ def refused(data: Path, *further: str) -> int:
         ("--documents", "5001"),
         ("--expected-records", "0"),
         ("--documents-changed",),
+        ("--public", "pages", "--vote", "factors"),
+        ("--public", "pages"),  # with --types
         ("--vote", "most"),
     ],
 )

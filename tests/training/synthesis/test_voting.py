@@ -163,3 +163,15 @@ def test_fitted_shares_reproduce_a_mixture_of_pages() -> None:
     found = proposals.shares_fitted(426 * shares @ points, points)
     assert np.abs(found - shares).sum() < 0.25
     assert proposals.shares_fitted(np.zeros(60), points).tolist() == [1 / 12] * 12
+
+
+def test_chosen_pages_have_nearly_the_mean_that_was_found_and_none_is_taken_twice() -> None:
+    rng = np.random.default_rng(6)
+    points = np.abs(rng.normal(size=(80, 20)))
+    goal = points[[3, 9, 40]].mean(axis=0)
+    taken = proposals.herded(goal, points, 10)
+    apart = [np.linalg.norm(points[kept].mean(axis=0) - goal) for kept in (taken, range(10))]
+    assert len({*taken}) == 10
+    assert apart[0] < 0.5 * apart[1]
+    assert taken[:4] == proposals.herded(goal, points, 4)
+    assert sorted(proposals.herded(goal, points, 80)) == [*range(80)]

@@ -28,14 +28,15 @@ from hushdoc_training.commands.training_options import (
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import Subcommands
     from hushdoc_training.recipes.synthesis.settings import EvolutionSettings
+    from hushdoc_training.recipes.synthesis.simulators import PublicPages
 
 DESCRIPTION = """Makes documents that can be given away, like private ones.
 
   hushdoc synthesize evolution --data path/to/receipts --epsilon 1 --out runs/receipts
   hushdoc export runs/receipts --out receipts-given-away --key private.pem
 
-Each private document votes for the invented ones that resemble it, and noise is added to the sum.
-No word of what comes out was read from a private document.
+Each private document votes for the invented ones that resemble it, or for public ones (--public),
+and noise is added to the sum. No word of what comes out was read from a private document.
 
   hushdoc synthesize pretrain --public invented:form+receipt --out runs/start
   hushdoc synthesize diffusion --start runs/start --data path/to/scans --label memo \\
@@ -43,6 +44,9 @@ No word of what comes out was read from a private document.
 
 A model of page images that learned from public pages is trained on private ones with differential
 privacy, and draws new ones. docs/synthesis.md says more."""
+
+
+TYPES, LABELS = "form+invoice+receipt+till-receipt", "fields"
 
 
 def register(subcommands: Subcommands) -> None:
@@ -80,28 +84,35 @@ def _register_evolution(methods: Subcommands) -> None:
         made,
         "--labels",
         ("cord", "docile", "fields", "form", "sroie", "wildreceipt"),
-        "fields",
+        LABELS,
         "label set of the documents that are made",
     )
     made.add_argument(
         "--types",
         metavar="TYPE[+TYPE]",
-        default="form+invoice+receipt+till-receipt",
-        help="which document types are invented (default: all: form+invoice+receipt+till-receipt)",
+        default=TYPES,
+        help=f"which document types are invented (default: all: {TYPES})",
     )
     add_number(made, "--seed", "N", 0, "seed of what is invented, not of noise")
+    made.add_argument(
+        "--public",
+        metavar="SOURCE",
+        help="public documents of one page with images that are voted for instead of invented "
+        "ones; those that are chosen are released, with their labels",
+    )
     privacy = evolution.add_argument_group("privacy")
     add_number(privacy, "--epsilon", "E", 1.0, "privacy budget")
     add_choice(
         privacy,
         "--vote",
         ("pages", "factors", "moments"),  # ballots.VOTES, whose module loads numpy
-        "factors",
+        "moments",
         "what documents vote for: the nearest invented pages, what those were made from, or their "
-        "own place, to which the invented pages are fitted",
+        "own place, to which the invented pages are fitted; of public pages no factors",
     )
-    add_number(privacy, "--pool", "N", 600, "number of invented pages to vote for in a round")
-    add_number(privacy, "--nearest", "N", 10, "number of invented pages that a document votes for")
+    add_number(privacy, "--pool", "N", 600, "number of pages to vote for in a round")
+    add_number(privacy, "--nearest", "N", 10, "number of pages that a document votes for")
+    add_number(privacy, "--fits", "N", 4, "number of pools that a sum of moments is fitted to")
     privacy.add_argument(
         "--words",
         type=Path,
@@ -112,7 +123,7 @@ def _register_evolution(methods: Subcommands) -> None:
     add_overlap(privacy)
     add_votes(evolution, privacy, rounds=1, expected_records=500)
     evolution.add_argument("--quiet", action="store_true", help="print no progress")
-    evolution.mark_expert("--seed", "--pool", "--nearest", "--words")
+    evolution.mark_expert("--seed", "--pool", "--nearest", "--fits", "--words")
     evolution.set_defaults(run=run_evolution, extra="training")
 
 
@@ -121,7 +132,8 @@ def _register_check(methods: Subcommands) -> None:
         "check",
         help="draw a sealed set of documents again and compare",
         description="Verifies a sealed set of synthetic documents, draws every page again from its "
-        "specification and compares words, boxes, labels, questions and pixels.",
+        "specification and compares words, boxes, labels, questions and pixels. Pages that votes "
+        "chose among public documents are compared with those.",
     )
     check.add_argument("artifact", type=Path, metavar="ARTIFACT", help="the artifact's folder")
     check.add_argument(
@@ -129,6 +141,11 @@ def _register_check(methods: Subcommands) -> None:
         type=Path,
         metavar="FILE",
         help="the public list that words were voted for out of, where the set was made with one",
+    )
+    check.add_argument(
+        "--public",
+        metavar="SOURCE",
+        help="the public documents that votes chose among, where the set was made of such",
     )
     policy_options(check)
     check.set_defaults(run=run_check, extra="training")
@@ -139,16 +156,22 @@ def run_check(options: argparse.Namespace) -> int:
     from hushdoc.arguments import counted
     from hushdoc.synthetic_documents import SyntheticDocuments
     from hushdoc.system.progress import TaskProgress
+    from hushdoc_training.data import dataset
+    from hushdoc_training.recipes.synthesis import reproduction
     from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
-    from hushdoc_training.recipes.synthesis.reproduction import require_reproduced
 
     words = NO_WORDS
     if options.words is not None:
         words = PublicWords.read(options.words, overlap="unknown")
     documents = SyntheticDocuments.open(options.artifact, policy=policy_from(options))
     with TaskProgress("document", quiet=False) as progress:
-        require_reproduced(documents, words=words, seen=progress.show)
-    print(f"{counted(len(documents), 'document')}: each is what its specification gives")
+        if options.public is not None:
+            public = dataset.read(dataset.Source(location=options.public))
+            reproduction.require_public(documents, public, seen=progress.show)
+        else:
+            reproduction.require_reproduced(documents, words=words, seen=progress.show)
+    given = "is a public page" if options.public else "is what its specification gives"
+    print(f"{counted(len(documents), 'document')}: each {given}")
     return 0
 
 
@@ -164,6 +187,7 @@ def run_evolution(options: argparse.Namespace) -> int:
     if options.documents_changed and options.ledger is None:
         options.refuse_usage("--documents-changed needs --ledger")
     settings = _settings(options)
+    public_pages = _public_pages(options, settings)
     words = NO_WORDS
     if options.words is not None:
         words = PublicWords.read(options.words, overlap=options.public_overlap)
@@ -189,12 +213,34 @@ def run_evolution(options: argparse.Namespace) -> int:
         quiet=options.quiet,
         copies=options.duplicates,
         words=words,
+        public_pages=public_pages,
     )
     if outcome.interrupted:
         raise loop.interrupted_after(outcome.charged)
     print(f"Checkpoint: {options.out / 'checkpoint'}")
     print_head(ledger)
     return 0
+
+
+def _public_pages(options: argparse.Namespace, settings: EvolutionSettings) -> PublicPages | None:
+    """Returns the pages of --public; None where it is not given."""
+    if options.public is None:
+        return None
+    from hushdoc_training.data import dataset
+    from hushdoc_training.recipes.synthesis.simulators import PublicPages
+
+    if options.vote == "factors":
+        options.refuse_usage("--public goes with --vote pages or moments")
+    if options.words is not None or (options.types, options.labels) != (TYPES, LABELS):
+        options.refuse_usage("--words, --types and --labels are of invented pages, not --public")
+    source = dataset.Source(location=options.public)
+    return PublicPages.of(
+        dataset.read(source),
+        settings,
+        name=kie_data.name_of(source, None, public=True),
+        overlap=options.public_overlap,
+        quiet=options.quiet,
+    )
 
 
 def _settings(options: argparse.Namespace) -> EvolutionSettings:
@@ -205,6 +251,7 @@ def _settings(options: argparse.Namespace) -> EvolutionSettings:
             vote=options.vote,
             pool=options.pool,
             nearest=options.nearest,
+            fits=options.fits,
             documents=options.documents,
             labels=options.labels,
             document_types=tuple(options.types.split("+")),

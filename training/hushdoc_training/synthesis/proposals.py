@@ -107,3 +107,29 @@ def shares_fitted(sums: Floats, points: Floats) -> Floats:
     for _ in range(_ITERATIONS):
         shares *= towards / np.maximum(points @ (shares @ points), 1e-12)
     return np.asarray(shares / shares.sum())
+
+
+def herded(goal: Floats, points: Floats, count: int) -> list[int]:
+    """Returns so many public pages, none twice, whose mean point is near a goal.
+
+    One after the other that page is taken that brings the mean nearest to the goal: herding (Chen,
+    Welling and Smola 2010, arXiv 1203.3472) without replacement.
+
+    Args:
+        goal: A mean that was found, shape [D].
+        points: Those of the pages, shape [M, D].
+        count: How many are taken, at most M.
+
+    Example:
+        >>> herded(np.array([0.5, 0.5]), np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), 2)
+        [1, 2]
+    """
+    lengths, towards = np.square(points).sum(axis=1), points @ goal
+    taken: list[int] = []
+    total = np.zeros(len(points))
+    for number in range(1, count + 1):
+        apart = lengths - 2 * (number * towards - total)
+        apart[taken] = np.inf
+        taken.append(int(apart.argmin()))
+        total += points @ points[taken[-1]]
+    return taken

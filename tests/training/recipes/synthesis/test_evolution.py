@@ -33,6 +33,7 @@ from hushdoc_training.recipes.synthesis import evolution
 from hushdoc_training.recipes.synthesis.evolution import evolve
 from hushdoc_training.recipes.synthesis.public_words import PublicWords
 from hushdoc_training.recipes.synthesis.settings import EvolutionSettings, weights_of_factors
+from hushdoc_training.recipes.synthesis.simulators import Generator
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.synthesis import ballots, embedding
 
@@ -45,7 +46,9 @@ def _drawn_once() -> Iterator[None]:
         yield
 
 
-SMALL = EvolutionSettings(pool=8, nearest=3, documents=4, document_types=("receipt",))
+SMALL = EvolutionSettings(
+    vote="factors", pool=8, nearest=3, fits=2, documents=4, document_types=("receipt",)
+)
 SECRET = "Xyzzyvault"
 
 
@@ -303,6 +306,7 @@ def test_what_is_refused_before_a_charge_takes_no_folder(tmp_path: Path) -> None
         {"labels": "none"},
         {"pool": 0},
         {"nearest": 9},
+        {"fits": 0},
         {"documents": 5001},
         {"document_types": ("poem",)},
         {"document_types": ()},
@@ -323,9 +327,10 @@ def test_factors_share_the_norm_of_a_vote() -> None:
 def test_many_like_documents_move_the_proposal_towards_them() -> None:
     """Forms alone vote, and forms are proposed; types that nobody asked for are not."""
     settings = replace(SMALL, pool=40, nearest=5, document_types=("receipt", "form"))
-    start = evolution.Proposal(weights=evolution.settings_of.prior(settings))
-    specifications = start.drawn(settings.pool, 1)
-    pool = evolution.pool_of(specifications, settings)
+    generator = Generator(settings=settings)
+    start = generator.start()
+    specifications = generator.drawn(start, settings.pool, 1)
+    pool = generator.pool_of(specifications)
     mine = [place for place, one in enumerate(specifications) if one["document_type"] == "form"]
     cast = ballots.ballot("factors", pool, nearest=settings.nearest)
     sums = np.sum([cast(pool.points[place]) for place in mine for _ in range(9)], axis=0)

@@ -3,15 +3,16 @@
 Private Evolution (Lin et al. 2024, arXiv 2305.15560) with a simulator (arXiv 2502.05505): a pool of
 public documents is drawn from the present proposal, each private document votes for what resembles
 it, noise is added to the sum, and the next proposal is computed from the noisy sum. What is
-released is drawn from the last proposal, so nothing of it was ever read from a private document.
+released is drawn from the last proposal, or chosen from the pools, so nothing of it was ever read
+from a private document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +24,7 @@ from hushdoc.errors import AnnotationError, CheckpointError
 from hushdoc.labels import LabelledDocument
 from hushdoc.system import atomic_files
 from hushdoc.system.progress import TaskProgress
-from hushdoc_training import duplicates, synthetic_checkpoint
-from hushdoc_training.invented import released, specification
-from hushdoc_training.invented.random_draws import Draws
+from hushdoc_training import duplicates
 from hushdoc_training.invented.specification import FACTORS, Specification
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -37,6 +36,15 @@ from hushdoc_training.recipes.kie import identity
 from hushdoc_training.recipes.synthesis import settings as settings_of
 from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
 from hushdoc_training.recipes.synthesis.settings import EvolutionSettings
+from hushdoc_training.recipes.synthesis.simulators import (
+    Generator,
+    Item,
+    Proposal,
+    PublicPages,
+    Seen,
+    Simulator,
+    unseen,
+)
 from hushdoc_training.runs import loop, state
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.claim_words import SYNTHETIC_DOCUMENTS
@@ -47,7 +55,6 @@ from hushdoc_training.runs.recipe_run import RecipeRun
 from hushdoc_training.runs.run_folder import SETTINGS
 from hushdoc_training.synthesis import ballots, embedding, proposals
 from hushdoc_training.synthesis.ballots import WORDS_SHARE, Pool
-from hushdoc_training.synthetic_checkpoint import SyntheticCheckpoint
 
 Floats = npt.NDArray[np.float64]
 
@@ -65,50 +72,10 @@ ASSUMES = (
     "looking at the documents",
 )
 
-_VARIED = (0.35, 0.25, 0.18, 0.12)
-"""Probability of each factor to be drawn anew in a child of a page, by the round; then the last."""
+_POOL, _RELEASED, _FITTED = range(3)
 
-_POOL, _RELEASED = range(2)
-
-
-@dataclass(kw_only=True)
-class Proposal:
-    """What the votes have led to: odds of values, or parents with their shares.
-
-    Attributes:
-        weights: Odds of factors' values; those of the prior at first.
-        parents: Pages to vary; none at first, and none where values were voted for.
-        shares: How often each parent is varied.
-        words: Words that were found, with the share of documents that have each.
-        rounds: How many noisy sums it was made from.
-    """
-
-    weights: dict[str, list[float]]
-    parents: tuple[Specification, ...] = ()
-    shares: Floats = field(default_factory=lambda: np.zeros(0))
-    words: dict[str, float] = field(default_factory=dict)
-    rounds: int = 0
-
-    def drawn(self, count: int, *key: int) -> tuple[Specification, ...]:
-        """Returns so many specifications, each with a content of its own."""
-        share = _VARIED[min(max(self.rounds, 1), len(_VARIED)) - 1]
-        ends = np.cumsum(self.shares)
-        made: dict[str, Specification] = {}
-        number = 0
-        while len(made) < count:
-            rng, parent = Draws(*key, number), None
-            if self.parents:
-                parent = self.parents[int(np.searchsorted(ends, rng.unit() * ends[-1], "right"))]
-            one = specification.vary(
-                parent,
-                rng,
-                share=share if parent else 1.0,
-                weights=self.weights,
-                words=self.words,
-            )
-            made.setdefault(one.id, one)
-            number += 1
-        return tuple(made.values())
+_GENERATED = ("labels", "document_types")
+"""Settings of invented documents alone."""
 
 
 def evolve(
@@ -125,6 +92,7 @@ def evolve(
     quiet: bool = False,
     copies: str = "group",  # one of `duplicates.CHOICES`
     words: PublicWords = NO_WORDS,  # what else may be voted for
+    public_pages: PublicPages | None = None,  # what is voted for, instead of invented pages
 ) -> Outcome:
     """Takes all rounds of private votes and writes `out/checkpoint`.
 
@@ -145,8 +113,10 @@ def evolve(
             f"The plan has the unit '{plan.privacy_unit}', the norm {plan.clipping_norm:g} and the "
             f"sampling rate {plan.sampling_rate:g}; expected 'document', {NORM:g} and 1."
         )
+    simulator: Simulator[Any] = public_pages or Generator(settings=settings)
+    simulator.require_fitting(documents)
     grouped = copies == "group"
-    declared = _declared(name, settings, hyperparameter_tuning, words, grouped=grouped)
+    declared = _declared(name, settings, hyperparameter_tuning, words, simulator, grouped=grouped)
     terms = Terms(
         declared=declared,
         documents=identity.documents_digest(documents),
@@ -168,28 +138,34 @@ def evolve(
     run = recipe.open()
     with state.locked(run.folder / SETTINGS):
         records = _points(documents, copies, words)
-        return _take_rounds(run, records, settings, words, quiet=quiet)
+        return _take_rounds(run, records, settings, words, simulator, quiet=quiet)
 
 
 def _declared(
-    name: str, settings: EvolutionSettings, tuning: str, words: PublicWords, *, grouped: bool
+    name: str,
+    settings: EvolutionSettings,
+    tuning: str,
+    words: PublicWords,
+    simulator: Simulator[Any],
+    *,
+    grouped: bool,
 ) -> Declared:
     """Returns what the claim will say besides what was executed."""
     return Declared(
         name=name,
-        public_data=words.data,
+        public_data=(*simulator.public_data, *words.data),
         training={
             "method": "private evolution with a simulator",
             "embedding": embedding.VERSION,
-            "generator": specification.VERSION,
-            **asdict(settings),
+            **{name: value for name, value in asdict(settings).items() if name not in _GENERATED},
+            **simulator.facts,
         },
         hyperparameter_tuning=tuning,
         assumes=ASSUMES,
         releases=("synthetic-records",),
         contribution_bound=CONTRIBUTION,
         unit_definition=duplicates.defined(UNIT_DEFINITIONS["document"]) if grouped else None,
-        caveats=(duplicates.CAVEAT,) if grouped else (),
+        caveats=(*((duplicates.CAVEAT,) if grouped else ()), *simulator.caveats),
         what=SYNTHETIC_DOCUMENTS,
     )
 
@@ -221,6 +197,7 @@ def _take_rounds(
     records: Records[Floats],
     settings: EvolutionSettings,
     words: PublicWords,
+    simulator: Simulator[Item],
     *,
     quiet: bool,
 ) -> Outcome:
@@ -231,15 +208,14 @@ def _take_rounds(
     votes = PrivateVotes(
         run.plan, records, charge=run.charge, charged=charged, receipt=receipt, view=view
     )
-    proposal = Proposal(weights=settings_of.prior(settings))
+    steering = Steering(simulator, settings, words)
     with state.interrupts() as interrupted:
         for number in range(1, run.plan.steps + 1):
             if number <= charged and number not in taken:
                 continue  # charged, and lost in a kill
-            specifications = proposal.drawn(settings.pool, settings.seed, number, _POOL)
             name = f"page to vote for in round {number} of {run.plan.steps},"
             with TaskProgress(name, quiet=quiet) as progress:
-                pool = pool_of(specifications, settings, seen=progress.show)
+                items, pool = steering.pool(number, seen=progress.show)
             if number in taken:
                 sums = taken[number][0]
             else:
@@ -249,20 +225,83 @@ def _take_rounds(
                     cast = ballots.with_words(cast, embedding.SIZE)
                 sums = votes.sums(cast, size + len(words.words))
                 _save(run.folder, number, sums, votes.receipt)
-            proposal = after(proposal, specifications, pool, sums, settings, votes.deviation, words)
+            steering.follow(items, pool, sums, votes.deviation, number)
             if interrupted() and number < run.plan.steps:
                 return Outcome(charged=votes.charged, interrupted=True)
-    made = proposal.drawn(settings.documents, settings.seed, 0, _RELEASED)
+    made = steering.release()
     claim = run.claim(votes.receipt)
-    checkpoint = SyntheticCheckpoint(specifications=made, labels=settings.labels, claim=claim)
-    run.finish(lambda folder: synthetic_checkpoint.save(folder, checkpoint))
+    run.finish(lambda folder: simulator.save(folder, made, claim))
     return Outcome(charged=votes.charged, interrupted=False)
+
+
+class Steering(Generic[Item]):
+    """Follows the noisy sums, round by round; all of it is post-processing.
+
+    Attributes:
+        proposal: What they have led to.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator[Item],
+        settings: EvolutionSettings,
+        words: PublicWords = NO_WORDS,
+    ) -> None:
+        """Begins with the proposal before anybody voted."""
+        self.proposal = simulator.start()
+        self._simulator, self._settings, self._words = simulator, settings, words
+        self._sums: list[Floats] = []
+        self._points: dict[Item, Floats] = {}
+
+    def pool(self, number: int, *, seen: Seen = unseen) -> tuple[tuple[Item, ...], Pool]:
+        """Returns the pages of a round."""
+        return self._drawn(self._settings.pool, number, _POOL, seen=seen)
+
+    def follow(
+        self, items: tuple[Item, ...], pool: Pool, sums: Floats, deviation: float, number: int
+    ) -> None:
+        """Makes the proposal anew from a round's noisy sum."""
+        settings = self._settings
+        if settings.vote != "moments":
+            self.proposal = after(
+                self.proposal, items, pool, sums, settings, deviation, self._words
+            )
+            return
+        # All rounds measure the same, so pages are fitted to their mean: those that are voted for,
+        # and further ones, which are drawn from what was found and cost nothing.
+        self._sums.append(sums)
+        mean = np.mean(self._sums, axis=0)
+        deviation /= len(self._sums) ** 0.5
+        for fit in range(settings.fits):
+            if fit:
+                items, pool = self._drawn(settings.pool, number, _FITTED, fit)
+            self._points |= zip(items, pool.points, strict=True)
+            every = replace(pool, points=np.array([*self._points.values()]))
+            self.proposal = after(
+                self.proposal, (*self._points,), every, mean, settings, deviation, self._words
+            )
+
+    def release(self) -> tuple[Item, ...]:
+        """Returns the pages to be released."""
+        settings = self._settings
+        if settings.vote != "moments":
+            count = settings.documents
+            return self._simulator.drawn(self.proposal, count, settings.seed, 0, _RELEASED)
+        goal = self.proposal.shares @ np.array([*self._points.values()])
+        items, pool = self._drawn(settings.documents, 0, _RELEASED)
+        self._points |= zip(items, pool.points, strict=True)
+        every = (*self._points,)
+        points = np.array([*self._points.values()])
+        return tuple(every[place] for place in proposals.herded(goal, points, settings.documents))
+
+    def _drawn(self, count: int, *key: int, seen: Seen = unseen) -> tuple[tuple[Item, ...], Pool]:
+        items = self._simulator.drawn(self.proposal, count, self._settings.seed, *key)
+        return items, self._simulator.pool_of(items, seen)
 
 
 def first_pool(settings: EvolutionSettings) -> tuple[Specification, ...]:
     """Returns the pages of the first round, which are the same whoever votes."""
-    start = Proposal(weights=settings_of.prior(settings))
-    return start.drawn(settings.pool, settings.seed, 1, _POOL)
+    return Steering(Generator(settings=settings), settings).pool(1)[0]
 
 
 def _taken(run: PrivateRun) -> tuple[int, dict[int, tuple[Floats, Receipt]]]:
@@ -274,34 +313,15 @@ def _taken(run: PrivateRun) -> tuple[int, dict[int, tuple[Floats, Receipt]]]:
     return charged, taken
 
 
-def pool_of(
-    specifications: Sequence[Specification],
-    settings: EvolutionSettings,
-    *,
-    seen: Callable[[int, int], None] = lambda done, total: None,
-) -> Pool:
-    """Returns public pages to vote for, laid out and embedded."""
-    points = []
-    for one in specifications:
-        points.append(embedding.embed(released.document_of(one, settings.labels).document))
-        seen(len(points), len(specifications))
-    return Pool(
-        points=np.array(points),
-        levels=np.array([one.levels for one in specifications], dtype=np.int64),
-        sizes=tuple(map(len, FACTORS.values())),
-        weights=settings_of.weights_of_factors(),
-    )
-
-
 def after(
-    before: Proposal,
-    specifications: tuple[Specification, ...],
+    before: Proposal[Item],
+    items: tuple[Item, ...],
     pool: Pool,
     sums: Floats,
     settings: EvolutionSettings,
     deviation: float,
     words: PublicWords = NO_WORDS,
-) -> Proposal:
+) -> Proposal[Item]:
     """Returns the proposal that the noisy sum of a round's votes leads to."""
     rounds, said = before.rounds + 1, before.words
     if words.words:
@@ -321,9 +341,7 @@ def after(
         shares = proposals.shares_of_pages(sums, deviation=deviation)
     else:
         shares = proposals.shares_fitted(sums, pool.points)
-    return Proposal(
-        weights=before.weights, parents=specifications, shares=shares, words=said, rounds=rounds
-    )
+    return Proposal(weights=before.weights, parents=items, shares=shares, words=said, rounds=rounds)
 
 
 def _file(folder: Path, number: int) -> Path:

@@ -1,23 +1,26 @@
-"""Reproduction: whether a set of synthetic documents is what its specifications give.
+"""Reproduction: whether a set of documents is what its specifications give, or a public folder.
 
 A signature says who speaks; this says that no word, box, label, question or pixel of a set came
-from anywhere but the public generator.
+from anywhere but the public generator, or the public pages that its certificate names.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 
 from PIL import Image
 
 from hushdoc.arguments import short_repr
 from hushdoc.document.page import Page
 from hushdoc.errors import ArtifactError
-from hushdoc.synthetic_documents import SyntheticDocument, SyntheticDocuments
+from hushdoc.labels import LabelledDocument
+from hushdoc.synthetic_documents import CHOSEN, SyntheticDocument, SyntheticDocuments
+from hushdoc_training import chosen_checkpoint
 from hushdoc_training.invented import released, specification
 from hushdoc_training.invented.specification import Specification
 from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
+from hushdoc_training.recipes.synthesis.simulators import distinct
 from hushdoc_training.synthetic_checkpoint import METHOD
 
 
@@ -40,6 +43,11 @@ def require_reproduced(
             not that of the certificate.
         AnnotationError: A specification is out of range.
     """
+    if documents.contents.method == CHOSEN:
+        raise _not_reproduced(
+            "they are pages of public documents that votes chose; name those with --public, to "
+            "compare them"
+        )
     if documents.contents.method != METHOD:
         raise _not_reproduced(
             f"a model drew them ('{documents.contents.method}'), which is not in the artifact"
@@ -55,6 +63,38 @@ def require_reproduced(
     listed = {*words.words}
     for number, item in enumerate(documents.documents):
         _require_same(item, documents.contents.labels, listed)
+        seen(number + 1, len(documents))
+
+
+def require_public(
+    documents: SyntheticDocuments,
+    public: Sequence[LabelledDocument],
+    *,
+    seen: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Compares every document of a set that votes chose with the public ones.
+
+    Args:
+        documents: A verified set.
+        public: The public documents that its certificate names.
+        seen: Is told after each document how many are compared, of how many.
+
+    Raises:
+        ArtifactError: DOCUMENTS_NOT_REPRODUCED, where a document is none of them, they are not
+            those that the certificate names, or the set was not chosen.
+    """
+    if documents.contents.method != CHOSEN:
+        raise _not_reproduced("they were made, not chosen among public ones; leave out --public")
+    named = {data.digest for data in documents.certificate.claim.public_data}
+    if chosen_checkpoint.digest(distinct(public)) not in named:
+        raise _not_reproduced("its certificate names other public documents")
+    pages = {chosen_checkpoint.content(labelled): labelled for labelled in public}
+    for number, labelled in enumerate(documents):
+        same = pages.get(chosen_checkpoint.content(labelled))
+        if same is None or _pixels(labelled.document.pages[0].image) != _pixels(
+            chosen_checkpoint.image_of(same.document.pages[0])
+        ):
+            raise _not_reproduced(f"{short_repr(labelled.document.id)} is no public page")
         seen(number + 1, len(documents))
 
 

@@ -26,7 +26,7 @@ _SHARES = {
 }
 """Share of a vote's squared norm that each factor has; the habits share what is left."""
 
-MOST_POOL = 20_000
+MOST_POOL, MOST_FITS = 20_000, 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,7 @@ class EvolutionSettings:
         vote: One of `ballots.VOTES`.
         pool: How many public documents are voted for in a round.
         nearest: For how many of them a document votes.
+        fits: To how many pools one after the other a noisy sum of `moments` is fitted.
         documents: How many documents are released.
         labels: One of `label_sets.LABEL_SETS`: how they are labelled.
         document_types: Which types are invented, of KNOWN_TYPES.
@@ -44,12 +45,13 @@ class EvolutionSettings:
 
     Example:
         >>> EvolutionSettings().vote
-        'factors'
+        'moments'
     """
 
-    vote: str = "factors"
+    vote: str = "moments"
     pool: int = 600
     nearest: int = 10
+    fits: int = 4
     documents: int = 500
     labels: str = "fields"
     document_types: tuple[str, ...] = KNOWN_TYPES
@@ -62,6 +64,7 @@ class EvolutionSettings:
         for name, least, most in (
             ("pool", 1, MOST_POOL),
             ("nearest", 1, self.pool),
+            ("fits", 1, MOST_FITS),
             ("documents", 1, MOST_DOCUMENTS),
             ("seed", 0, 2**31 - 1),
         ):
