@@ -20,6 +20,7 @@ real ones. `step_ratio` is the processor time of a private step over a plain one
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import tempfile
 import time
@@ -54,15 +55,23 @@ from hushdoc_training.recipes.synthesis import (
 )
 from hushdoc_training.recipes.synthesis.diffusion import Layouts
 from hushdoc_training.recipes.synthesis.diffusion_settings import (
+    TRAINED,
     DiffusionSettings,
     PretrainingSettings,
 )
+from hushdoc_training.runs.run_folder import CHECKPOINT
 from hushdoc_training.synthesis import masks
 
 Floats = npt.NDArray[np.float64]
 
 INVENTED = "invented:form+invoice+receipt+till-receipt"
-RATE, CLIPPING_NORM = 0.1, 0.01
+RATES = {"all": 0.1, "layouts": 0.5}
+CLIPPING_NORM = 0.001
+"""Below most gradients, so that each counts as much as any other (De et al. 2022)."""
+CONDITIONS = {"all": "class", "layouts": "layout"}
+"""What a start reads: layouts of public pages would be no layouts of the private classes."""
+BLUR = 0.1
+FEATURE_EPOCHS = 8.0
 SHEET = 48
 """Pages on a contact sheet."""
 
@@ -74,9 +83,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--public", nargs="+", default=[], help="public classes or sources")
     parser.add_argument("--invented", type=int, default=1000, help="invented pages, else")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--trained", choices=tuple(TRAINED), default="layouts")
+    parser.add_argument("--size", default="small", help="of the start")
+    parser.add_argument("--work", type=Path, help="folder that keeps the start, or has it already")
     parser.add_argument("--autoencoder-steps", type=int, default=600)
     parser.add_argument("--start-steps", type=int, default=2000, help="of the denoiser, public")
-    parser.add_argument("--steps", type=int, default=400, help="private steps")
+    parser.add_argument("--steps", type=int, default=40, help="private steps")
     parser.add_argument("--pages", type=int, default=500, help="drawn pages")
     parser.add_argument("--sheets", type=Path, help="folder for a contact sheet of each epsilon")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
@@ -86,31 +98,44 @@ def run(options: argparse.Namespace) -> int:
     """Runs all arms and prints the JSON line."""
     began = time.monotonic()
     learned = PretrainingSettings(
-        autoencoder_steps=options.autoencoder_steps, steps=options.start_steps
+        autoencoder_steps=options.autoencoder_steps,
+        steps=options.start_steps,
+        size=options.size,
+        condition=CONDITIONS[options.trained],
+        blur=BLUR if options.trained == "layouts" else 0.0,
+        crops=8,
+        learning_rate=1.5e-3,
     )
     plain = PlainSettings()
-    settings = DiffusionSettings(pages=options.pages, sampler="ddim", sampling_steps=50)
+    settings = DiffusionSettings(
+        trained=options.trained,
+        learning_rate=TRAINED[options.trained],
+        multiplicity=1,
+        pages=options.pages,
+        sampler="ddim",
+        sampling_steps=20,
+    )
     direct_steps = None
     if options.quick:
         options.seeds, options.steps, options.invented, options.records = 1, 2, 8, 40
-        learned = PretrainingSettings(size="tiny", autoencoder_steps=2, steps=2)
+        learned = replace(learned, size="tiny", autoencoder_steps=2, steps=2)
         plain, direct_steps = PlainSettings(epochs=1.0), 2
         settings = replace(settings, pages=18, sampling_steps=1, multiplicity=1)
     found: dict[str, list[float]] = {}
+    rate = RATES[options.trained]
 
     def note(name: str, value: float) -> None:
         found.setdefault(name, []).append(value)
         print(json.dumps({name: round(value, 4)}), flush=True)
 
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        image_sets.opened(Source(location=options.data), report=print) as documents,
-        image_sets.opened(
-            Source(
-                location=options.data if options.public else INVENTED, documents=options.invented
-            )
-        ) as offered,
-    ):
+    invented = Source(location=INVENTED, documents=options.invented)
+    with contextlib.ExitStack() as stack:
+        scratch = stack.enter_context(tempfile.TemporaryDirectory())
+        source = Source(location=options.data)
+        documents = stack.enter_context(image_sets.opened(source, report=print))
+        offered = documents
+        if not options.public:
+            offered = stack.enter_context(image_sets.opened(invented))
         public = [
             one
             for one in offered
@@ -120,11 +145,11 @@ def run(options: argparse.Namespace) -> int:
         if options.quick:
             public, test = public[:: len(public) // 8], test[:40]
         named = public_data(options)
-        home = Path(scratch)
+        home = options.work or Path(scratch)
         settings = replace(settings, classes=tuple(sorted({one.label for one in private})))
         started = pretrained(public, learned, home / "start", named)
         start = diffusion_start.load(started)
-        features = Features(public, plain)
+        features = Features(public, replace(plain, epochs=min(plain.epochs, FEATURE_EPOCHS)))
         layouts = Layouts(
             name=named.name, masks=masks_of(public, start.codec.preset.image_size), public=named
         )
@@ -135,10 +160,10 @@ def run(options: argparse.Namespace) -> int:
                 plan = PrivacyPlan.calibrated(
                     epsilon=epsilon,
                     delta=image_arms.DELTA,
-                    sampling_rate=RATE,
+                    sampling_rate=rate,
                     steps=options.steps,
                     clipping_norm=CLIPPING_NORM,
-                    expected_records=max(1, round(RATE * options.records)),
+                    expected_records=max(1, round(rate * options.records)),
                 )
                 out = home / f"eps{epsilon:g}-{seed}"
                 diffusion.train(
@@ -181,6 +206,7 @@ def run(options: argparse.Namespace) -> int:
         "minutes": round((time.monotonic() - began) / 60, 1),
         "cpu_minutes": round(time.process_time() / 60, 1),
         "seeds": options.seeds,
+        "trained": options.trained,
         "start": learned.size,
         "start_steps": [learned.autoencoder_steps, learned.steps],
         "steps": options.steps,
@@ -211,7 +237,16 @@ def pretrained(
 ) -> Path:
     """Returns the folder of a start that learned from public pages."""
     classes = tuple(sorted({one.label for one in public}))
-    pretraining.pretrain(public, settings, out=out, public=named, classes=classes, quiet=True)
+    if not (out / CHECKPOINT).is_dir():
+        pretraining.pretrain(
+            public,
+            settings,
+            out=out,
+            public=named,
+            classes=classes,
+            resume=out.is_dir(),
+            quiet=True,
+        )
     return out
 
 

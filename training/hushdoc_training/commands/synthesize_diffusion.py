@@ -56,9 +56,9 @@ def register_pretrain(methods: Subcommands) -> None:
     add_choice(
         made,
         "--size",
-        ("tiny", "small", "f4", "f8"),  # diffusion_start.SIZES, whose module loads torch
+        ("tiny", "light", "small", "f4", "f8"),  # diffusion_start.SIZES, whose module loads torch
         "small",
-        "tiny: for trials; small: for processors; f4, f8: those of DP-DocLDM, for accelerators",
+        "tiny: for trials; light, small: for processors; f4, f8: of DP-DocLDM, for accelerators",
     )
     add_choice(
         made,
@@ -70,11 +70,15 @@ def register_pretrain(methods: Subcommands) -> None:
     add_number(made, "--copies", "N", 0, "slightly moved copies of each page to learn from besides")
     add_number(made, "--autoencoder-steps", "N", 600, "steps of the autoencoder")
     add_number(made, "--steps", "N", 2000, "steps of the denoiser")
-    add_number(made, "--batch-size", "N", 16, "pages in a step")
+    add_number(made, "--batch-size", "N", 16, "pages in a step of the denoiser")
+    add_number(made, "--crops", "N", 16, "quarters of pages in a step of the autoencoder")
+    add_number(made, "--blur", "S", 0.0, "largest blur of layouts, in shares of a page's side")
     add_number(made, "--learning-rate", "R", 5e-4, "step size of Adam")
     add_number(made, "--seed", "N", 0, "seed of weights, order and noise")
     parser.add_argument("--quiet", action="store_true", help="print no progress")
-    parser.mark_expert("--copies", "--batch-size", "--learning-rate", "--seed", "--public-name")
+    parser.mark_expert(
+        "--copies", "--batch-size", "--crops", "--learning-rate", "--seed", "--public-name"
+    )
     parser.set_defaults(run=run_pretrain, extra="training")
 
 
@@ -118,7 +122,19 @@ def register_diffusion(methods: Subcommands) -> None:
     add_number(privacy, "--sampling-rate", "Q", 0.1, "probability of a document to join a step")
     add_spending(parser, privacy, steps=400, clipping_norm=0.01, expected_records=50)
     add_number(privacy, "--multiplicity", "K", 4, "draws of noise for each page in a step")
-    add_number(privacy, "--learning-rate", "R", 3e-4, "step size of Adam")
+    add_choice(
+        privacy,
+        "--trained",
+        ("all", "layouts"),  # diffusion_settings.TRAINED
+        "all",
+        "what learns: all of the denoiser, or a layout for each class alone",
+    )
+    privacy.add_argument(
+        "--learning-rate",
+        type=float,
+        metavar="R",
+        help="step size of Adam (default: 3e-4, and .05 for layouts)",
+    )
     parser.add_argument("--quiet", action="store_true", help="print no progress")
     parser.mark_expert("--learning-rate", "--seed", "--layout-documents")
     parser.set_defaults(run=run_diffusion, extra="training")
@@ -141,6 +157,8 @@ def run_pretrain(options: argparse.Namespace) -> int:
             autoencoder_steps=options.autoencoder_steps,
             steps=options.steps,
             batch_size=options.batch_size,
+            crops=options.crops,
+            blur=options.blur,
             learning_rate=options.learning_rate,
             seed=options.seed,
         )
@@ -170,7 +188,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
     from hushdoc_training.data.dataset import Source
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes.synthesis import diffusion, diffusion_start
-    from hushdoc_training.recipes.synthesis.diffusion_settings import DiffusionSettings
+    from hushdoc_training.recipes.synthesis.diffusion_settings import TRAINED, DiffusionSettings
     from hushdoc_training.runs import loop
 
     if options.documents_changed and options.ledger is None:
@@ -183,8 +201,9 @@ def run_diffusion(options: argparse.Namespace) -> int:
     with usage_errors(options):
         settings = DiffusionSettings(
             classes=tuple(options.label or ()),
+            trained=options.trained,
             multiplicity=options.multiplicity,
-            learning_rate=options.learning_rate,
+            learning_rate=options.learning_rate or TRAINED[options.trained],
             pages=options.pages,
             sampler=options.sampler,
             sampling_steps=options.sampling_steps,
@@ -193,7 +212,8 @@ def run_diffusion(options: argparse.Namespace) -> int:
         )
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     start = diffusion_start.load(options.start)
-    if start.classes and not settings.classes:
+    classed = bool(start.classes) or settings.trained == "layouts"
+    if classed and not settings.classes:
         warn_of_labels()
     records = max(1.0, options.expected_records / max(options.sampling_rate, 1e-9))
     if options.delta is None and ledger is None:
@@ -204,7 +224,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
     layouts = _layouts(options, start)
     private = Source(location=options.data)
     with image_sets.opened(private) as documents:
-        taken = bool(start.classes) and not settings.classes
+        taken = classed and not settings.classes
         if taken:
             found = tuple(sorted({one.label for one in documents}))
             settings = DiffusionSettings(**{**vars(settings), "classes": found})

@@ -101,7 +101,7 @@ class RecipeRun:
                     training.receipt,
                     training={**declared.training, **trial.settings(omitted)},
                     accesses=(*details.accesses, *accesses),
-                    assumes=details.assumes,
+                    assumes=(*declared.assumes, *details.assumes),
                 )
             )
             run.finish(lambda folder: save(folder, claim))

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from safetensors.torch import load_file
+from torch import nn
 
 from hushdoc.certificate.claim import PublicData
 from hushdoc.document.page import Box
@@ -27,7 +29,12 @@ from hushdoc_training.data.dataset import Source
 from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes.synthesis import diffusion, diffusion_start, page_squares
+from hushdoc_training.recipes.synthesis import (
+    diffusion,
+    diffusion_start,
+    page_squares,
+    pretraining,
+)
 from hushdoc_training.recipes.synthesis.diffusion import Layouts
 from hushdoc_training.recipes.synthesis.diffusion_settings import (
     DiffusionSettings,
@@ -189,6 +196,64 @@ def test_a_run_that_is_killed_while_it_draws_draws_the_rest(drawn: Drawn) -> Non
     assert drawn_checkpoint.load(drawn.out).image(0) == drawn.first
 
 
+def test_a_layout_of_each_class_is_all_that_learns(
+    start: DiffusionStart, documents: tuple[ImageDocument, ...], tmp_path: Path
+) -> None:
+    codec, denoiser = diffusion_start.built("tiny", condition="layout", classes=(), seed=0)
+    sharp = replace(start, codec=codec, denoiser=denoiser, classes=())
+    weights = {name: value.clone() for name, value in denoiser.state_dict().items()}
+    settings = replace(SETTINGS, trained="layouts", learning_rate=0.05, pages=2)
+    train(sharp, documents, tmp_path / "run", settings=settings)
+    made = load_file(tmp_path / "run" / "checkpoint" / "model.safetensors")
+    rows = made.pop("denoiser.rows.weight")
+    assert rows.shape == (len(CLASSES) + 1, 3 * 4 * 4)
+    first = page_squares.encoded(codec, [MASK])[0]
+    assert (rows - nn.functional.avg_pool2d(first, 2).flatten()).abs().max() > 0.01
+    assert all(made[f"denoiser.{name}"].equal(value) for name, value in weights.items())
+    drawn = drawn_checkpoint.load(tmp_path / "run")
+    assert [one["layout"] for one in drawn.prompts] == [None, None]
+    (guarantee,) = drawn.claim.guarantees
+    assert guarantee.kind == "dp"
+    assert diffusion.CHOSEN in guarantee.assumes  # and not that layouts were chosen
+    assert drawn.claim.training["layouts"] == diffusion.LEARNED
+
+
+@pytest.mark.parametrize("classes", [(), CLASSES])
+def test_layouts_are_learned_of_classes_by_a_start_without_them(
+    classes: tuple[str, ...],
+    start: DiffusionStart,
+    documents: tuple[ImageDocument, ...],
+    tmp_path: Path,
+) -> None:
+    codec, denoiser = diffusion_start.built("tiny", condition="layout", classes=(), seed=0)
+    other = start if classes else replace(start, codec=codec, denoiser=denoiser, classes=())
+    settings = replace(SETTINGS, trained="layouts", classes=classes)
+    with pytest.raises(ValueError, match="--condition layout"):
+        train(other, documents, tmp_path / "run", settings=settings)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_blurred_layout_is_between_text_and_paper(documents: tuple[ImageDocument, ...]) -> None:
+    lines = ((Box(x0=0, y0=0, x1=40, y1=24),),)
+    one = replace(documents[0], lines=lines)
+    (squares,) = page_squares.squares_of([one], 32, classes={}, layout=True, blur=0.1)
+    assert len(squares) == 2
+    masks = [square.mask for square in squares]
+    assert set(np.unique(masks[0])) == {-1.0, 1.0}
+    assert all(-0.99 < np.median(mask[14:18]) < 0.99 for mask in masks[1:])
+    assert all(square.shades is squares[0].shades for square in squares)
+
+
+def test_the_autoencoder_learns_from_quarters_at_falling_rates() -> None:
+    shades = np.arange(64, dtype=np.float32).reshape(8, 8)
+    part = pretraining.quarter(shades, np.random.default_rng(0))
+    assert part.shape == (4, 4)
+    assert (np.diff(part, axis=0) == 8).all()
+    settings = replace(QUICK, autoencoder_steps=4, steps=8)
+    rates = [pretraining.rate_at(number, settings) for number in range(1, 13)]
+    assert rates == [1, 1, 1, 0.5, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25]
+
+
 def _folder_of(start: DiffusionStart, tmp_path: Path) -> Path:
     folder = tmp_path / "starts" / start.name
     diffusion_start.save(folder, start)
@@ -310,6 +375,7 @@ def test_images_of_any_mode_are_read(mode: str, tmp_path: Path) -> None:
         {"sampler": "heun"},
         {"sampling_steps": 1001},
         {"guidance": -1.0},
+        {"trained": "none"},
         {"learning_rate": 1.0},
     ],
 )
@@ -318,7 +384,9 @@ def test_settings_out_of_range_are_refused(change: dict[str, Any]) -> None:
         replace(SETTINGS, **change)
 
 
-@pytest.mark.parametrize("change", [{"size": "f2"}, {"condition": "words"}, {"steps": 0}])
+@pytest.mark.parametrize(
+    "change", [{"size": "f2"}, {"condition": "words"}, {"steps": 0}, {"blur": -1.0}]
+)
 def test_pretraining_out_of_range_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected"):
         replace(QUICK, **change)

@@ -28,7 +28,7 @@ from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import diffusion_schedule
 from hushdoc_training.models.autoencoder import PageAutoencoder
-from hushdoc_training.models.denoiser import Denoiser
+from hushdoc_training.models.denoiser import Denoiser, LearnedLayouts
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
@@ -46,10 +46,11 @@ from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
 
 UNIT = f"{UNIT_DEFINITIONS['document']}; {duplicates.SAME_IMAGES}"
-ASSUMES = (
-    "the layouts, the number of pages of each class, the sampler and its settings, and the scale "
-    "of latents were chosen without looking at the documents",
+CHOSEN = (
+    "the number of pages of each class, the sampler and its settings, and the scale of latents "
+    "were chosen without looking at the documents"
 )
+LEARNED = "layouts of classes, learned privately"
 
 BATCH = 16
 """Pages that are drawn together."""
@@ -106,18 +107,19 @@ def train(
     _require_fitting(start, plan, settings, layouts)
     page_squares.require_known(documents, settings.classes)
     used = layouts if start.denoiser.preset.layout else None
+    learned = settings.trained == "layouts"
     declared = Declared(
         name=name,
         public_data=(*start.claim.public_data, *_public(used)),
         training={
             "method": "latent diffusion (DP-DocLDM, DPDM)",
             "start": start.name,
-            "layouts": None if used is None else used.name,
+            "layouts": LEARNED if learned else None if used is None else used.name,
             **asdict(settings),
         },
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=labels_from_documents,
-        assumes=ASSUMES,
+        assumes=(CHOSEN if learned else f"the layouts, {CHOSEN}",),
         releases=("synthetic-records",),
         unit_definition=UNIT,
         caveats=(duplicates.IMAGES_CAVEAT,),
@@ -150,14 +152,13 @@ def train(
     if (ended := run.ended()) is not None:
         return ended
     codec = start.codec.eval().requires_grad_(False)
-    denoiser = diffusion_start.with_classes(start, settings.classes, seed=settings.seed).eval()
-    denoiser.freeze_time()
+    denoiser = _denoiser(start, settings, used).eval()
     with TaskProgress("document", quiet=True) as progress:
         squares = page_squares.squares_of(
             page_squares.distinct(documents),
             codec.preset.image_size,
             classes={name: number for number, name in enumerate(settings.classes)},
-            layout=denoiser.preset.layout,
+            layout=denoiser.preset.layout,  # not where it learns them
             seen=progress.show,
         )
     records = Records(page_squares.examples_of(squares, codec), unit="document")
@@ -177,8 +178,9 @@ def train(
         )
 
     def save(folder: Path, claim: Claim) -> None:
-        images, prompts = out / _DRAWN, prompts_of(settings, used)
-        draw(codec, denoiser, prompts, settings, layouts=used, folder=images, quiet=quiet)
+        read = None if learned else used
+        images, prompts = out / _DRAWN, prompts_of(settings, read)
+        draw(codec, denoiser, prompts, settings, layouts=read, folder=images, quiet=quiet)
         weights = diffusion_start.weights_of(codec, denoiser)
         drawn_checkpoint.save(
             folder, prompts=prompts, images=images, claim=claim, save_weights=weights
@@ -261,6 +263,19 @@ def _images(
     return made
 
 
+def _denoiser(
+    start: DiffusionStart, settings: DiffusionSettings, layouts: Layouts | None
+) -> Denoiser:
+    """Returns what is trained: all weights but the time's, or the layout of each class alone."""
+    if settings.trained == "all":
+        made = diffusion_start.with_classes(start, settings.classes, seed=settings.seed)
+        made.freeze_time()
+        return made
+    assert layouts is not None  # _require_fitting
+    first = page_squares.encoded(start.codec, layouts.masks).mean(0)
+    return LearnedLayouts(start.denoiser, classes=len(settings.classes), first=first)
+
+
 def _require_fitting(
     start: DiffusionStart,
     plan: PrivacyPlan,
@@ -274,7 +289,14 @@ def _require_fitting(
         )
     if plan.privacy_unit != "document":
         raise ValueError(f"The plan has the unit '{plan.privacy_unit}'; expected 'document'.")
-    if bool(settings.classes) != bool(start.classes):
+    if settings.trained == "layouts":
+        if start.classes or not start.denoiser.preset.layout or not settings.classes:
+            raise ValueError(
+                "A layout is learned for each class, by a start that reads layouts and no classes, "
+                f"and this one reads {start.condition}; {len(settings.classes)} classes are "
+                "declared. Declare the classes, and give a start of --condition layout."
+            )
+    elif bool(settings.classes) != bool(start.classes):
         raise ValueError(
             f"The start was trained {'with' if start.classes else 'without'} classes, and "
             f"{len(settings.classes)} are declared. Give the classes of the documents, or a start "

@@ -9,6 +9,10 @@ from hushdoc_training.drawn_checkpoint import MOST_PAGES
 from hushdoc_training.models.diffusion_schedule import SAMPLERS, TIMES
 from hushdoc_training.recipes.synthesis.diffusion_start import CONDITIONS, SIZES
 
+TRAINED = {"all": 3e-4, "layouts": 0.05}
+"""What learns of the protected pages, with a step size: all weights of the denoiser but those of
+the time (DP-DocLDM), or a layout for each class alone."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainingSettings:
@@ -20,7 +24,10 @@ class PretrainingSettings:
         copies: How many slightly moved copies of each page are learned from besides.
         autoencoder_steps: Steps of the autoencoder, which come first.
         steps: Steps of the denoiser.
-        batch_size: Pages in one step.
+        batch_size: Pages in one step of the denoiser.
+        crops: Pages in one step of the autoencoder, of each a random quarter.
+        blur: Largest blur of layouts, in shares of a page's side: each page is learned from with
+            its layout and with one that is blurred by up to this; 0 for sharp ones alone.
         learning_rate: Of Adam.
         seed: Of weights, order and noise; no secret.
     """
@@ -31,6 +38,8 @@ class PretrainingSettings:
     autoencoder_steps: int = 600
     steps: int = 2_000
     batch_size: int = 16
+    crops: int = 16
+    blur: float = 0.0
     learning_rate: float = 5e-4
     seed: int = 0
 
@@ -39,9 +48,11 @@ class PretrainingSettings:
         arguments.choice(self.size, tuple(SIZES), what="size")
         arguments.choice(self.condition, CONDITIONS, what="condition")
         _require(self, copies=(0, 100), autoencoder_steps=(1, 10**7), steps=(1, 10**7))
-        _require(self, batch_size=(1, 10**5), seed=(0, 2**31 - 1))
+        _require(self, batch_size=(1, 10**5), crops=(1, 10**5), seed=(0, 2**31 - 1))
         if not 0 < self.learning_rate < 1:
             raise ValueError(f"learning_rate is {self.learning_rate}; expected 0 to 1.")
+        if not 0 <= self.blur <= 1:
+            raise ValueError(f"blur is {self.blur}; expected 0 to 1.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +61,7 @@ class DiffusionSettings:
 
     Attributes:
         classes: Names of the classes, declared public; none where the denoiser reads none.
+        trained: One of TRAINED.
         multiplicity: Draws of time and noise for each page in a step.
         learning_rate: Of Adam (DP-DocLDM, section 4.2).
         pages: How many pages are released, as many of each class.
@@ -60,6 +72,7 @@ class DiffusionSettings:
     """
 
     classes: tuple[str, ...] = ()
+    trained: str = "all"
     multiplicity: int = 4
     learning_rate: float = 3e-4
     pages: int = 500
@@ -70,6 +83,7 @@ class DiffusionSettings:
 
     def __post_init__(self) -> None:
         """Raises ValueError where a setting is out of range."""
+        arguments.choice(self.trained, tuple(TRAINED), what="trained")
         arguments.choice(self.sampler, SAMPLERS, what="sampler")
         _require(self, multiplicity=(1, 1024), pages=(1, MOST_PAGES), seed=(0, 2**31 - 1))
         _require(self, sampling_steps=(1, TIMES))

@@ -25,6 +25,7 @@ from hushdoc_training.checkpoint import damage
 from hushdoc_training.models.autoencoder import (
     KL_F4,
     KL_F8,
+    KL_LIGHT,
     KL_SMALL,
     KL_TINY,
     AutoencoderPreset,
@@ -33,6 +34,7 @@ from hushdoc_training.models.autoencoder import (
 from hushdoc_training.models.denoiser import (
     UNET_F4,
     UNET_F8,
+    UNET_LIGHT,
     UNET_SMALL,
     UNET_TINY,
     Denoiser,
@@ -43,11 +45,12 @@ TASK = "page-diffusion"
 
 SIZES: dict[str, tuple[AutoencoderPreset, DenoiserPreset]] = {
     "tiny": (KL_TINY, UNET_TINY),
+    "light": (KL_LIGHT, UNET_LIGHT),
     "small": (KL_SMALL, UNET_SMALL),
     "f4": (KL_F4, UNET_F4),
     "f8": (KL_F8, UNET_F8),
 }
-"""Presets by name: for tests, for processors, and the two of DP-DocLDM."""
+"""Presets by name: for tests, two for processors, and the two of DP-DocLDM."""
 
 CONDITIONS = ("none", "class", "layout", "layout+class")
 """What a denoiser reads beside a latent."""
@@ -74,6 +77,12 @@ class DiffusionStart:
     classes: tuple[str, ...]
     claim: Claim
     name: str
+
+    @property
+    def condition(self) -> str:
+        """What the denoiser reads beside a latent, one of CONDITIONS."""
+        read = ["layout"] * self.denoiser.preset.layout + ["class"] * bool(self.classes)
+        return "+".join(read) or "none"
 
     @property
     def both(self) -> nn.ModuleDict:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image
+from PIL import Image, ImageFilter
 
 from hushdoc.arguments import short_repr
 from hushdoc.document.page import Box, Page
@@ -46,6 +46,14 @@ class PageSquare:
     shades: Floats
     mask: Floats | None
     label: int
+
+    def blurred(self, radius: float) -> PageSquare:
+        """Returns it with a blurred layout; a radius is in pixels."""
+        if self.mask is None:
+            return self
+        sharp = Image.fromarray(((self.mask + 1) * 127.5).astype(np.uint8))
+        soft = np.asarray(sharp.filter(ImageFilter.GaussianBlur(radius)), dtype=np.float32)
+        return replace(self, mask=soft / np.float32(127.5) - 1)
 
 
 def unseen(done: int, total: int) -> None:
@@ -94,6 +102,7 @@ def squares_of(
     classes: Mapping[str, int],  # empty where none is read
     layout: bool,
     copies: int = 0,  # of each page, slightly moved; of public pages
+    blur: float = 0.0,  # largest, in shares of a side, of one more of each; of public pages
     seen: Seen = unseen,
 ) -> list[list[PageSquare]]:
     """Returns the squares of each document, of each of its pages one and its copies.
@@ -110,6 +119,9 @@ def squares_of(
             squares.append(square(image, known))
             for copy in range(copies):
                 squares.append(square(_moved(image, (number, place, copy)), None))
+        if blur:
+            chance = np.random.default_rng((number, len(squares)))
+            squares += [one.blurred(blur * size * chance.uniform()) for one in squares]
         made.append(squares)
         seen(number + 1, len(documents))
     return made

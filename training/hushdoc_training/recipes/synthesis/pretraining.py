@@ -72,6 +72,7 @@ def pretrain(
             classes={name: number for number, name in enumerate(read)},
             layout=denoiser.preset.layout,
             copies=settings.copies,
+            blur=settings.blur,
             seen=progress.show,
         )
     every = [square for own in squares for square in own]
@@ -81,12 +82,15 @@ def pretrain(
     examples: list[PageExample] = []
 
     def loss(number: int) -> torch.Tensor:
-        chosen = np.random.default_rng((settings.seed, number)).integers(
-            0, len(every), settings.batch_size
-        )
+        chance = np.random.default_rng((settings.seed, number))
         torch.manual_seed(settings.seed * 10**9 + number)
         if number <= settings.autoencoder_steps:
-            return codec.loss(page_squares.channels_of([shades[one] for one in chosen], codec))
+            parts = [
+                quarter(shades[one], chance)
+                for one in chance.integers(0, len(every), settings.crops)
+            ]
+            return codec.loss(page_squares.channels_of(parts, codec))
+        chosen = chance.integers(0, len(every), settings.batch_size)
         if number == settings.autoencoder_steps + 1:
             scale(codec, shades)
         if not examples:
@@ -96,6 +100,8 @@ def pretrain(
 
     def step(number: int) -> float:
         found = loss(number)
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate * rate_at(number, settings)
         optimizer.zero_grad(set_to_none=True)
         found.backward()
         torch.nn.utils.clip_grad_norm_(both.parameters(), 1.0)
@@ -115,6 +121,21 @@ def pretrain(
         diffusion_start.save(run.folder / CHECKPOINT, start)
         state.discard_states(run.folder)
     return outcome
+
+
+def quarter(shades: page_squares.Floats, chance: np.random.Generator) -> page_squares.Floats:
+    """Returns a square of half a page's side from anywhere on it, for an autoencoder's step."""
+    side = len(shades) // 2
+    down, right = chance.integers(0, len(shades) - side + 1, 2)
+    return shades[down : down + side, right : right + side]
+
+
+def rate_at(number: int, settings: PretrainingSettings) -> float:
+    """Returns the share of the step size at a step: in each model's second half it goes down."""
+    done, steps = number - 1, settings.autoencoder_steps
+    if number > steps:
+        done, steps = done - steps, settings.steps
+    return min(1.0, 2 * (1 - done / steps))
 
 
 def scale(codec: PageAutoencoder, shades: Sequence[page_squares.Floats]) -> None:
