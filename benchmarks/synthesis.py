@@ -157,7 +157,7 @@ def figures(
             options.sheets.mkdir(parents=True, exist_ok=True)
             images = [released.image_of(one) for one in made[:SHEET]]
             (options.sheets / f"{name}.png").write_bytes(contact_sheet(images))
-        documents = [named_alike(released.document_of(one, options.labels)) for one in made]
+        documents = [named_alike(released.document_of(one, options.labels), labels) for one in made]
         found[f"energy_{name}"] = energy(embedded(documents), points)
         if used(documents, labels):
             found[f"f1_{name}"] = f1(fitted(documents, labels, seed), test, labels)
@@ -187,9 +187,10 @@ def scored_labels(test: Sequence[LabelledDocument]) -> list[str]:
     return sorted(there & {*ALIKE.values()} or there)
 
 
-def named_alike(item: LabelledDocument) -> LabelledDocument:
-    """Returns an invented document whose fields have the names that ad buys have for them."""
-    spans = tuple(replace(span, label=ALIKE.get(span.label, span.label)) for span in item.spans)
+def named_alike(item: LabelledDocument, labels: Sequence[str]) -> LabelledDocument:
+    """Returns an invented document with ad buys' names for its fields, where those are scored."""
+    names = {own: other for own, other in ALIKE.items() if other in labels}
+    spans = tuple(replace(span, label=names.get(span.label, span.label)) for span in item.spans)
     return replace(item, spans=spans)
 
 

@@ -53,12 +53,12 @@ def test_both_ways_to_sum_losses_agree(synthesis: ModuleType) -> None:
 
 def test_ad_buys_are_scored_by_what_invoices_have_too(synthesis: ModuleType) -> None:
     config = invented.InventedConfig(document_types=("invoice",), labels="fields")
-    named = [
-        synthesis.named_alike(one) for one in invented.documents(seed=1, count=4, config=config)
-    ]
+    made = list(invented.documents(seed=1, count=4, config=config))
+    named = [synthesis.named_alike(one, ["advertiser", "gross_amount"]) for one in made]
     labels = {span.label for one in named for span in one.spans}
     assert {"advertiser", "gross_amount"} <= labels
     assert synthesis.scored_labels(named) == sorted(labels & {*synthesis.ALIKE.values()})
+    assert [synthesis.named_alike(one, ["company", "total"]) for one in made] == made
 
 
 @pytest.mark.slow
