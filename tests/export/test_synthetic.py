@@ -15,6 +15,7 @@ from PIL import Image
 
 import hushdoc
 from hushdoc import Policy, SyntheticDocuments, verify
+from hushdoc.__main__ import main
 from hushdoc.certificate import statement
 from hushdoc.errors import (
     ArtifactError,
@@ -86,6 +87,15 @@ def test_documents_are_opened_as_they_were_drawn(sealed: Path) -> None:
     assert "Documents to give away" in card
     assert "SyntheticDocuments.open" in card
     assert (sealed / synthetic.CONTACT_SHEET).read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_set_is_inspected_and_verified_as_models_are(
+    sealed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(sealed)]) == 0
+    shown = capsys.readouterr().out
+    assert "synthetic-documents" in shown
+    assert ADVERSARY in shown
 
 
 def test_the_same_specifications_give_the_same_files(checkpoint: Path, tmp_path: Path) -> None:
