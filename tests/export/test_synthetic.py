@@ -95,7 +95,7 @@ def test_a_set_is_inspected_and_verified_as_models_are(
     assert main(["inspect", str(sealed)]) == 0
     shown = capsys.readouterr().out
     assert "synthetic-documents" in shown
-    assert ADVERSARY in shown
+    assert "documents-00000.jsonl" in shown
 
 
 def test_the_same_specifications_give_the_same_files(checkpoint: Path, tmp_path: Path) -> None:
