@@ -142,7 +142,8 @@ def test_no_word_of_a_private_page_is_released_or_kept(tmp_path: Path) -> None:
     assert all(SECRET not in word for word in word_list("goods.groceries"))
 
 
-def test_words_of_a_public_list_are_found_and_no_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("vote", ["factors", "moments"])
+def test_words_of_a_public_list_are_found_and_no_other(vote: str, tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("Zanzibar\nquagga\ntotal\n")
     words = PublicWords.read(tmp_path / "list.txt", overlap="none")
     word = Word(text="ZANZIBAR:", box=Box(x0=1, y0=1, x1=9, y1=9))
@@ -153,7 +154,13 @@ def test_words_of_a_public_list_are_found_and_no_other(tmp_path: Path) -> None:
         said.append(replace(item, document=replace(item.document, pages=(page,))))
     nearly_none = replace(ONE_ROUND, epsilon=1e4, noise_multiplier=0.01)
     outcome = evolve(
-        said, nearly_none, SMALL, out=tmp_path / "run", name="r", quiet=True, words=words
+        said,
+        nearly_none,
+        replace(SMALL, vote=vote),
+        out=tmp_path / "run",
+        name="r",
+        quiet=True,
+        words=words,
     )
     assert outcome == Outcome(charged=1, interrupted=False)
     made = synthetic_checkpoint.load(tmp_path / "run")

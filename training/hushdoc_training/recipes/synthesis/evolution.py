@@ -252,6 +252,7 @@ class Steering(Generic[Item]):
         self._simulator, self._settings, self._words = simulator, settings, words
         self._sums: list[Floats] = []
         self._points: dict[Item, Floats] = {}
+        self._goal: Floats = np.zeros(0)
 
     def pool(self, number: int, *, seen: Seen = unseen) -> tuple[tuple[Item, ...], Pool]:
         """Returns the pages of a round."""
@@ -277,9 +278,13 @@ class Steering(Generic[Item]):
                 items, pool = self._drawn(settings.pool, number, _FITTED, fit)
             self._points |= zip(items, pool.points, strict=True)
             every = replace(pool, points=np.array([*self._points.values()]))
+            words = self.proposal.words
             self.proposal = after(
                 self.proposal, (*self._points,), every, mean, settings, deviation, self._words
             )
+            self._goal = self.proposal.shares @ every.points
+            if self.proposal.words != words:
+                self._points = {}  # pages that lack the words are not released
 
     def release(self) -> tuple[Item, ...]:
         """Returns the pages to be released."""
@@ -287,12 +292,12 @@ class Steering(Generic[Item]):
         if settings.vote != "moments":
             count = settings.documents
             return self._simulator.drawn(self.proposal, count, settings.seed, 0, _RELEASED)
-        goal = self.proposal.shares @ np.array([*self._points.values()])
         items, pool = self._drawn(settings.documents, 0, _RELEASED)
         self._points |= zip(items, pool.points, strict=True)
         every = (*self._points,)
         points = np.array([*self._points.values()])
-        return tuple(every[place] for place in proposals.herded(goal, points, settings.documents))
+        chosen = proposals.herded(self._goal, points, settings.documents)
+        return tuple(every[place] for place in chosen)
 
     def _drawn(self, count: int, *key: int, seen: Seen = unseen) -> tuple[tuple[Item, ...], Pool]:
         items = self._simulator.drawn(self.proposal, count, self._settings.seed, *key)
