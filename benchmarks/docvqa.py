@@ -20,6 +20,7 @@ The other arms are trained and attacked (`docvqa_arms`), each in models of both 
     provider_epsE     from the start, at provider unit and epsilon E, delta 1e-5
     document_epsE     the same at document unit
     local_eps8        at provider unit by the paper's own mechanism, FL-PROVIDER-DP with one client
+    federated_eps8    at provider unit by four clients, whose clipped gradients are added up
 
 With --work they are kept, an arm and seed at a time: a later call with other --arms or --seeds goes
 on, and prints the tables of all that is there. The tables are those of Tito et al. (2023): utility
@@ -35,17 +36,19 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import machine
 import torch
-from docvqa_arms import ARCHITECTURES, ARMS, NOT_RUN, QUICK, Arms, Scale
+from docvqa_arms import ARCHITECTURES, ARMS, NOT_RUN, QUICK, SCALES, Arms
 from docvqa_nearest import NearestLabel
 from docvqa_tables import figures, tables
 
 from hushdoc.labels import LabelledDocument
+from hushdoc_training.audit import provider_membership
 from hushdoc_training.data import dataset, providers
 from hushdoc_training.question_scores import Answering, QuestionScore
 from hushdoc_training.recipes.docvqa.scores import Scorer
@@ -75,6 +78,8 @@ def main() -> int:
     parser.add_argument("--seeds", nargs="*", type=int, default=[1, 2, 3], help="of the arms")
     for architecture in ARCHITECTURES:
         parser.add_argument(f"--{architecture}-start", help="a public run to start from")
+    parser.add_argument("--providers", type=int, help="that a pointer is trained on")
+    parser.add_argument("--attack-seeds", type=int, help="of each attack (default: 5, quick: 1)")
     parser.add_argument(
         "--model", action="append", default=[], metavar="RUN", help="a run that is asked these sets"
     )
@@ -104,7 +109,13 @@ def main() -> int:
         if (found := getattr(options, f"{name}_start")) is not None
     }
     with tempfile.TemporaryDirectory() as folder:
-        made = Arms(options.work or Path(folder), QUICK if options.quick else Scale(), starts)
+        scales = dict(QUICK if options.quick else SCALES)
+        if options.providers is not None:
+            scales["pointer"] = replace(scales["pointer"], providers=options.providers)
+        if options.attack_seeds is not None:
+            chosen = provider_membership.SEEDS[: options.attack_seeds]
+            scales = {name: replace(scale, seeds=chosen) for name, scale in scales.items()}
+        made = Arms(options.work or Path(folder), scales, starts)
         for arm in arms:
             for seed in seeds:
                 print(f"{arm}, seed {seed}: {made.result(arm, seed)['members']}", flush=True)

@@ -1,12 +1,16 @@
 """Models that answer questions, trained and attacked: an arm and a seed at a time, in a folder.
 
-Providers are in two halves of as many, and every arm trains two models, one on each half: what one
-is asked about the other half's providers is about providers that it was not trained on, and the
-other one is its twin. All figures are means over both models. The documents that are asked about
-were trained on by neither. Public providers, which are on no side, have the model that all arms of
-an architecture start from, and its tokenizer.
+Providers are in two halves. For a VT5 they are of as many, and every arm trains two models, one on
+each half: what one is asked about the other half's providers is about providers that it was not
+trained on, and the other one is its twin. All figures are means over both models. A pointer is
+trained on the first half alone, and its twin is its start. The documents that are asked about were
+trained on by neither. Public providers, which are on no side, have the model that all arms of an
+architecture start from, and its tokenizer.
 
-Questions are of KEYS, one of each on a document, and all have an answer, as in PFL-DocVQA.
+A VT5 is asked questions of KEYS, one of each on a document, and all have an answer, as in
+PFL-DocVQA. A pointer is asked all questions that have a key, of which some have no answer. What its
+public start learned is PUBLIC_KEYS alone, in a few wordings: the others are what its private
+providers teach. Its encoder stays as it is, so that a window is encoded once for all arms.
 """
 
 from __future__ import annotations
@@ -14,14 +18,15 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch.nn import functional
 
 from hushdoc.labels import LabelledDocument
 from hushdoc.system import atomic_files
@@ -30,13 +35,18 @@ from hushdoc_training.audit.memorization import Memorised
 from hushdoc_training.audit.provider_membership import ABLATION, METHODS, Providers, Result
 from hushdoc_training.data import dataset, providers
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
+from hushdoc_training.federated.partition import by_provider
+from hushdoc_training.federated.plan import FEAM, FederatedPlan
 from hushdoc_training.federated.updates import LocalTraining
+from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.question_scores import QuestionScore
+from hushdoc_training.recipes import federated_parties, federated_simulation
 from hushdoc_training.recipes.docvqa.scores import Scorer
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import described, history, train_plain, train_private
+from hushdoc_training.recipes.federated_parties import FederatedSettings
 from hushdoc_training.recipes.kie.private import set_dropout
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 from hushdoc_training.runs import continued
@@ -44,19 +54,27 @@ from hushdoc_training.runs import continued
 KEYS = (*memorization.KEYS, "phone", "iban", "registration_number")
 """What is the same on all documents of a provider."""
 
+PUBLIC_KEYS = ("date", "email", "iban", "provider_name", "total")
+"""What a pointer's start was asked for, in PUBLIC_WORDINGS, as that of `make demo-docvqa` is."""
+
+PUBLIC_WORDINGS = "0:4"
+
 EPSILONS = (1.0, 4.0, 8.0)
 DELTA = 1e-5
+CLIPPING_NORM = 0.1
 CPU = torch.device("cpu")
 TYPE = "receipt"
 PUBLIC_FROM = 2000
-"""The first public provider's number; those that are trained on begin at 0."""
+"""The first public provider's number; those that are trained on begin at 0 or far beyond."""
 
 ARCHITECTURES = ("pointer", "vt5")
+ASKS = {"pointer": "wordings=0:15", "vt5": "unanswerable=0"}
 TRAININGS = (
     "start",
     "nonprivate",
     *(f"{unit}_eps{epsilon:g}" for unit in ("provider", "document") for epsilon in EPSILONS),
     "local_eps8",
+    "federated_eps8",
 )
 ARMS = tuple(
     f"{architecture}_{training}" for architecture in ARCHITECTURES for training in TRAININGS
@@ -65,8 +83,10 @@ ARMS = tuple(
 PAPER = LocalTraining(batch_size=8, learning_rate=2e-4)
 """Of table 12 of the paper, whose clipping norm is 5."""
 
+CLIENTS = 4
+"""Of federated training, each with whole providers."""
+
 NOT_RUN = {
-    "federated_eps8": "federated training and its simulation take models of fields alone as yet",
     "tax numbers on pages without one": "every question here has an answer",
 }
 """What of the paper is not measured here, with the reason."""
@@ -77,16 +97,19 @@ class Scale:
     """How much work.
 
     Attributes:
-        providers: In each half.
+        first: Number of the first provider that a half can have.
+        providers: In each half that is trained on.
+        known: Of each half's, those that are asked about and attacked.
         documents: Of each provider that are trained on.
         asked: Others of each provider, that are asked about.
         public: Public documents that a start is trained on.
         public_epochs: Of that training.
-        epochs: Of a training without privacy, by architecture.
+        epochs: Of a training without privacy.
         last: Further ones, without dropout.
-        trained: What is trained without privacy, and with it, by architecture.
-        size: Of a model from nothing, by architecture.
-        rate: The peak of the learning rate without privacy, by architecture.
+        trained: What is trained without privacy, with it, and by the paper's own mechanism.
+        size: Of a model from nothing.
+        rate: The peak of the learning rate without privacy.
+        private_rate: That of private training.
         steps: Of private training.
         sampling_rate: Of providers; documents have the same.
         canaries: In every training that protects providers.
@@ -94,19 +117,19 @@ class Scale:
         seeds: Of the attacks.
     """
 
+    first: int = 0
     providers: int = 16
+    known: int = 16
     documents: int = 8
     asked: int = 3
     public: int = 240
     public_epochs: float = 2
-    epochs: tuple[tuple[str, float], ...] = (("pointer", 10), ("vt5", 30))
+    epochs: float = 30
     last: float = 15
-    trained: tuple[tuple[str, tuple[str, str]], ...] = (
-        ("pointer", ("output", "output")),
-        ("vt5", ("all", "encoder")),
-    )
-    size: tuple[tuple[str, str], ...] = (("pointer", "small"), ("vt5", "tiny"))
-    rate: tuple[tuple[str, float], ...] = (("pointer", 1e-3), ("vt5", 3e-3))
+    trained: tuple[str, str, str] = ("all", "encoder", "all")
+    size: str = "tiny"
+    rate: float = 3e-3
+    private_rate: float = 5e-4
     steps: int = 10
     sampling_rate: float = 0.5
     canaries: int = 100
@@ -114,54 +137,80 @@ class Scale:
     seeds: tuple[int, ...] = provider_membership.SEEDS
 
 
-QUICK = Scale(
-    providers=5,
-    documents=1,
-    asked=1,
-    public=8,
-    public_epochs=1,
-    epochs=(("pointer", 1), ("vt5", 1)),
-    last=1,
-    steps=2,
-    canaries=16,
-    seeds=provider_membership.SEEDS[:1],
-)
+Scales = Mapping[str, Scale]
+"""By architecture."""
+
+SCALES: Scales = {
+    "pointer": Scale(
+        first=20000,
+        providers=1000,
+        known=20,
+        documents=1,
+        asked=2,
+        public=320,
+        public_epochs=12,
+        epochs=3,
+        last=0,
+        trained=("output", "output", "output"),
+        size="small",
+        rate=1e-3,
+        private_rate=1e-3,
+        steps=40,
+        sampling_rate=0.25,
+    ),
+    "vt5": Scale(),
+}
+
+QUICK: Scales = {
+    name: replace(
+        scale,
+        providers=5,
+        known=5,
+        documents=1,
+        asked=1,
+        public=8,
+        public_epochs=1,
+        epochs=1,
+        last=min(1, scale.last),
+        steps=2,
+        canaries=16,
+        seeds=provider_membership.SEEDS[:1],
+    )
+    for name, scale in SCALES.items()
+}
 
 Documents = Sequence[LabelledDocument]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Documents of both halves, and public ones.
+    """Documents of halves of the providers.
 
     Attributes:
         train: That a half's model is trained on, by half.
         asked: Of the same providers, trained on by nobody, by half.
-        public: Of other providers.
     """
 
     train: tuple[Documents, Documents]
     asked: tuple[Documents, Documents]
-    public: Documents
 
     @classmethod
-    def invented(cls, scale: Scale, *, seed: int) -> Data:
+    def invented(cls, scale: Scale, architecture: str, *, seed: int) -> Data:
         """Returns invented documents; a seed's providers are its own."""
-        first = 2 * scale.providers * seed
-        halves = [
-            (first + number * scale.providers, first + (number + 1) * scale.providers)
-            for number in (0, 1)
+        first = scale.first + 2 * scale.providers * seed
+        each = scale.documents + scale.asked
+        groups = []
+        for half in (0, 1):
+            begin = first + half * scale.providers
+            many = scale.providers if half in trained_halves(architecture) else scale.known
+            some = _some(architecture, (begin, begin + many), each, seed=2 * seed + half)
+            groups.append(list(some.values()))
+        train = [[item for items in half for item in items[: scale.documents]] for half in groups]
+        asked = [
+            [item for items in half[: scale.known] for item in items[scale.documents :]]
+            for half in groups
         ]
-        groups = [
-            list(_some(half, scale.documents + scale.asked, seed=2 * seed + number).values())
-            for number, half in enumerate(halves)
-        ]
-        train, asked = (
-            [[item for items in half for item in items[part]] for half in groups]
-            for part in (slice(scale.documents), slice(scale.documents, None))
-        )
-        public = _read((PUBLIC_FROM, PUBLIC_FROM + 400), scale.public, seed=3)
-        return cls(train=(train[0], train[1]), asked=(asked[0], asked[1]), public=public)
+        return cls(train=(train[0], train[1]), asked=(asked[0], asked[1]))
 
     def sizes(self) -> dict[str, int]:
         """Returns how many there are of what, for a table like 5 of the paper."""
@@ -171,25 +220,72 @@ class Data:
             "trained_questions_a_half": _questions(self.train[0]),
             "asked_documents": sum(map(len, self.asked)),
             "asked_questions": sum(map(_questions, self.asked)),
-            "public_documents": len(self.public),
-            "public_questions": _questions(self.public),
         }
+
+
+class KeptStates(dict[tuple[bool, bytes, bytes], torch.Tensor]):
+    """States of windows and questions, of an encoder that no arm trains."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> KeptStates:
+        """Returns itself: copies of a model have the same encoder."""
+        return self
+
+
+class FrozenPointer(Pointer):
+    """A pointer whose encoder is never trained: it reads a window or question once.
+
+    Where a gradient is asked for, it reads it anew.
+    """
+
+    kept: KeptStates
+
+    @classmethod
+    def of(cls, model: Pointer, kept: KeptStates) -> FrozenPointer:
+        """Returns the very model, which shares what others with its encoder keep."""
+        model.__class__ = cls
+        frozen = cast(FrozenPointer, model)
+        frozen.kept = kept
+        return frozen
+
+    def states(
+        self, input_ids: torch.Tensor, bbox: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Returns what a pointer does, of each row alone, and zeros for padding."""
+        if torch.is_grad_enabled():
+            return super().states(input_ids, bbox, attention_mask)
+        rows = [
+            self._row(*(each[None, : int(mask.sum())] for each in (ids, boxes, mask)))
+            for ids, boxes, mask in zip(input_ids, bbox, attention_mask, strict=True)
+        ]
+        most = input_ids.shape[1]
+        return torch.stack([functional.pad(row, (0, 0, 0, most - len(row))) for row in rows])
+
+    def _row(self, ids: torch.Tensor, bbox: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        told = (each.contiguous().numpy().tobytes() for each in (ids, bbox))
+        key = (torch.is_autocast_enabled("cpu"), *told)
+        if key not in self.kept:
+            with torch.inference_mode(False), torch.no_grad():
+                inputs = (each.clone() for each in (ids, bbox, mask))
+                self.kept[key] = super().states(*inputs)[0].clone()
+        return self.kept[key]
 
 
 class Arms:
     """Trains and attacks, and keeps every result in a folder, so that a later call goes on."""
 
-    def __init__(self, work: Path, scale: Scale, starts: Mapping[str, str]) -> None:
+    def __init__(self, work: Path, scales: Scales, starts: Mapping[str, str]) -> None:
         """Keeps where to work.
 
         Args:
             work: The folder; runs and results stay there.
-            scale: How much work.
+            scales: How much work.
             starts: By architecture, a public run that replaces the one that is trained here.
         """
-        self._work, self._scale, self._starts = work, scale, starts
+        self._work, self._scales, self._starts = work, scales, starts
+        self._states = KeptStates()
         work.mkdir(parents=True, exist_ok=True)
-        self._same({"scale": asdict(scale), "starts": dict(starts)})
+        scale = {name: asdict(each) for name, each in scales.items()}
+        self._same({"scale": scale, "starts": dict(starts)})
 
     def result(self, arm: str, seed: int) -> dict[str, Any]:
         """Returns what an arm is worth and tells, from the folder if it is there."""
@@ -208,12 +304,12 @@ class Arms:
         }
 
     def _measured(self, arm: str, seed: int) -> dict[str, Any]:
-        data = Data.invented(self._scale, seed=seed)
         architecture, training = arm.split("_", maxsplit=1)
+        data = Data.invented(self._scales[architecture], architecture, seed=seed)
         start = self.start(architecture)
         models = [
             start if training == "start" else self._trained(arm, half, data, seed, start)
-            for half in (0, 1)
+            for half in trained_halves(architecture)
         ]
         scorers = [Scorer(start=model, device=CPU) for model in models]
         before = Scorer(start=start, device=CPU)
@@ -233,15 +329,18 @@ class Arms:
                     "scores": _sides(scores, names),
                     "told": told,
                     "trained_loss": fmean(score.loss for score in scorer.score(data.train[half])),
-                    **self._attacked(features),
+                    **self._attacked(features, self._scales[architecture]),
                 }
             )
         claims_of = [model.claim for model in models if training not in ("start", "nonprivate")]
-        guarantees = [claim.guarantees[0] for claim in claims_of if claim is not None]
+        guarantees = [each for claim in claims_of if claim for each in claim.guarantees]
         bounds = [each.audit_lower_bound for each in guarantees]
+        twins = [view["told"][1] for view in reversed(views)]
+        if len(views) == 1:
+            twins = [before.score(hidden[0])]
         compared = [
-            memorization.compared(views[half]["told"][0], views[1 - half]["told"][1])
-            for half in (0, 1)
+            memorization.compared(view["told"][0], twin)
+            for view, twin in zip(views, twins, strict=True)
         ]
         return {
             "data": data.sizes(),
@@ -266,42 +365,50 @@ class Arms:
     def start(self, architecture: str) -> Start:
         """Returns the public start of an architecture, trained once."""
         if architecture in self._starts:
-            return start_from(self._starts[architecture], architecture=architecture)
+            return self._from(self._starts[architecture], architecture)
         out = self._work / f"{architecture}-public"
         if not (out / "checkpoint").exists():
-            scale = self._scale
-            public = Data.invented(scale, seed=0).public
+            scale = self._scales[architecture]
+            public = _public(architecture, scale.public)
             texts = [text for item in public for text in _texts(item)]
-            begun = start_from(
-                dict(scale.size)[architecture], architecture=architecture, vocabulary=lambda: texts
-            )
+            begun = start_from(scale.size, architecture=architecture, vocabulary=lambda: texts)
             settings = PlainSettings(
-                epochs=scale.public_epochs,
-                batch_size=8,
-                learning_rate=dict(scale.rate)[architecture],
-                seed=0,
+                epochs=scale.public_epochs, batch_size=8, learning_rate=scale.rate, seed=0
             )
             claim = claims.public((), training=described(begun))
             train_plain(
                 begun, public, settings, out=out, claim=claim, resume=out.exists(), quiet=True,
                 device=CPU,
             )  # fmt: skip
-        return start_from(str(out), architecture=architecture)
+        return self._from(str(out), architecture)
+
+    def _from(self, run: str, architecture: str) -> Start:
+        """Returns a run's model; all pointers have one encoder, whose states are kept."""
+        start = start_from(run, architecture=architecture)
+        if isinstance(start.model, Pointer):
+            FrozenPointer.of(start.model, self._states)
+        return start
 
     def _trained(self, arm: str, half: int, data: Data, seed: int, start: Start) -> Start:
         architecture, training = arm.split("_", maxsplit=1)
         out = self._work / f"{arm}-{seed}-{half}"
         if not (out / "checkpoint").exists():
-            scale, resume, documents = self._scale, out.exists(), data.train[half]
+            scale, resume = self._scales[architecture], out.exists()
+            documents = data.train[half]
             start = replace(start, model=copy.deepcopy(start.model))
             if training == "nonprivate":
                 self._fitted(start, documents, architecture, out, seed=seed)
+            elif training.startswith("federated"):
+                self._federated(start, documents, architecture, out, epsilon=8.0)
             else:
                 kind, epsilon = training.split("_eps")
                 unit = "document" if kind == "document" else "provider"
                 local = PAPER if kind == "local" else None
-                learned = dict(scale.trained)[architecture][1]
-                settings = PrivateSettings(trained="all" if local else learned)
+                settings = (
+                    PrivateSettings(trained=scale.trained[2])
+                    if local
+                    else PrivateSettings(trained=scale.trained[1], learning_rate=scale.private_rate)
+                )
                 canaries = scale.canaries if unit == "provider" else 0
                 records = len(documents) if unit == "document" else scale.providers
                 expected = scale.sampling_rate * (records + canaries / 2)
@@ -312,45 +419,70 @@ class Arms:
                     sampling_rate=scale.sampling_rate,
                     steps=scale.steps,
                     expected_records=round(expected),
-                    clipping_norm=5.0 if local else 0.1,
+                    clipping_norm=5.0 if local else CLIPPING_NORM,
                 )
                 train_private(
                     start, documents, plan, settings, out=out, name="receipts", resume=resume,
                     quiet=True, device=CPU, num_canaries=canaries, local=local,
                 )  # fmt: skip
-        made = start_from(str(out), architecture=architecture)
+        made = self._from(str(out), architecture)
         return replace(made, claim=DocVQACheckpoint.load(out).claim)
 
     def _fitted(
         self, start: Start, documents: Documents, architecture: str, out: Path, *, seed: int
     ) -> None:
         """Trains without privacy, first with dropout and then without, into `out`."""
-        first, learned = dict(self._scale.epochs)[architecture], dict(self._scale.trained)
-        stages = ((Path(f"{out}-first"), first, 0.1), (out, self._scale.last, 0.0))
+        scale = self._scales[architecture]
+        stages = [(Path(f"{out}-first"), scale.epochs, 0.1), (out, scale.last, 0.0)]
+        if not scale.last:
+            stages = [(out, scale.epochs, 0.0)]
         for folder, epochs, dropout in stages:
             if not (folder / "checkpoint").exists():
                 set_dropout(start.model, dropout)
                 settings = PlainSettings(
                     epochs=epochs,
                     batch_size=8,
-                    learning_rate=dict(self._scale.rate)[architecture],
+                    learning_rate=scale.rate,
                     seed=seed,
                 )
                 claim = claims.not_private("receipts", history(start), training=described(start))
                 train_plain(
                     start, documents, settings, out=folder, resume=folder.exists(), quiet=True,
                     claim=continued.without_privacy(claim, start.claim), device=CPU,
-                    trained=learned[architecture][0],
+                    trained=scale.trained[0],
                 )  # fmt: skip
-            start = start_from(str(folder), architecture=architecture)
+            start = self._from(str(folder), architecture)
 
-    def _attacked(self, features: Providers) -> dict[str, list[Result]]:
+    def _federated(
+        self, start: Start, documents: Documents, architecture: str, out: Path, *, epsilon: float
+    ) -> None:
+        """Trains at provider unit by sums of clipped gradients of clients, in one process."""
+        scale = self._scales[architecture]
+        training = PrivateSettings(trained=scale.trained[1], learning_rate=scale.private_rate)
+        settings = FederatedSettings(training=training)
+        plan = FederatedPlan.calibrated(
+            algorithm=FEAM,
+            epsilon=epsilon,
+            delta=DELTA,
+            privacy_unit="provider",
+            clients=CLIENTS,
+            clients_per_round=CLIENTS,
+            rounds=scale.steps,
+            sampling_rate=scale.sampling_rate,
+            expected_records=round(scale.sampling_rate * scale.providers),
+            clipping_norm=CLIPPING_NORM,
+            numbers=federated_parties.numbers_of(start, settings, FEAM),
+        )
+        held = by_provider([item.provider for item in documents], CLIENTS, seed=0)
+        federated_simulation.simulate(
+            start, federated_simulation.divided(documents, held), plan, settings,
+            out=out, name="receipts", resume=out.exists(), quiet=True,
+        )  # fmt: skip
+
+    def _attacked(self, features: Providers, scale: Scale) -> dict[str, list[Result]]:
         """Returns the rows of tables 4 and 11, whose forests are partly the same."""
         found = provider_membership.attacked(
-            features,
-            methods=(*METHODS, *ABLATION),
-            seeds=self._scale.seeds,
-            draws=self._scale.draws,
+            features, methods=(*METHODS, *ABLATION), seeds=scale.seeds, draws=scale.draws
         )
         return {
             name: [row for row in found if row.method in methods]
@@ -373,16 +505,32 @@ class Arms:
             atomic_files.write_file(path, json.dumps(found, indent=1).encode())
 
 
-def _read(numbers: tuple[int, int], count: int, *, seed: int) -> list[LabelledDocument]:
-    where = f"invented:{TYPE},questions=keyed,unanswerable=0,providers={numbers[0]}:{numbers[1]}"
-    found = dataset.read(dataset.Source(location=where, documents=count, seed=seed))
-    return [_asked(item) for item in found]
+def trained_halves(architecture: str) -> tuple[int, ...]:
+    """Returns which halves of the providers models are trained on."""
+    return (0,) if architecture == "pointer" else (0, 1)
 
 
-def _some(numbers: tuple[int, int], each: int, *, seed: int) -> dict[str, Documents]:
+def _public(architecture: str, count: int) -> list[LabelledDocument]:
+    numbers = (PUBLIC_FROM, PUBLIC_FROM + 400)
+    if architecture == "vt5":
+        return [_first_of_keys(item) for item in _read(numbers, count, ASKS[architecture], seed=3)]
+    found = _read(numbers, count, f"wordings={PUBLIC_WORDINGS}", seed=3)
+    return [_keyed(item, PUBLIC_KEYS) for item in found]
+
+
+def _read(numbers: tuple[int, int], count: int, asks: str, *, seed: int) -> list[LabelledDocument]:
+    where = f"invented:{TYPE},questions=keyed,{asks},providers={numbers[0]}:{numbers[1]}"
+    return dataset.read(dataset.Source(location=where, documents=count, seed=seed))
+
+
+def _some(
+    architecture: str, numbers: tuple[int, int], each: int, *, seed: int
+) -> dict[str, Documents]:
     """Returns so many documents of each provider, the shortest of about twice as many."""
     count = 2 * each * (numbers[1] - numbers[0])
-    groups = providers.grouped(_read(numbers, count, seed=seed))
+    asked = _first_of_keys if architecture == "vt5" else _keyed
+    found = [asked(item) for item in _read(numbers, count, ASKS[architecture], seed=seed)]
+    groups = providers.grouped(found)
     return {
         name: random.Random(seed).sample(
             sorted(items, key=lambda item: item.document.num_words)[:each], min(each, len(items))
@@ -391,7 +539,17 @@ def _some(numbers: tuple[int, int], each: int, *, seed: int) -> dict[str, Docume
     }
 
 
-def _asked(item: LabelledDocument) -> LabelledDocument:
+def _keyed(item: LabelledDocument, keys: Collection[str] | None = None) -> LabelledDocument:
+    """Returns a document with its questions of these keys; None: of any key."""
+    chosen = (
+        asked
+        for asked in item.questions
+        if asked.key is not None and (keys is None or asked.key in keys)
+    )
+    return replace(item, questions=tuple(chosen))
+
+
+def _first_of_keys(item: LabelledDocument) -> LabelledDocument:
     """Returns a document with its first question of each of KEYS."""
     first = {asked.key: asked for asked in reversed(item.questions) if asked.answers}
     return replace(item, questions=tuple(first[key] for key in KEYS if key in first))

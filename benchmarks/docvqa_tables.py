@@ -48,15 +48,18 @@ def figures(nearest: Mapping[str, Any], results: Results) -> dict[str, float | N
         "anls_provider_eps8": kept,
         "retention_provider_eps8": None if kept is None or not whole else round(kept / whole, 4),
         "anls_start": begun,
+        "anls_federated_eps8": of(f"{product}_federated_eps8", "others", "anls"),
         "gain_kept_provider_eps8": (
             None
             if begun is None or kept is None or whole is None or whole <= begun
             else round((kept - begun) / (whole - begun), 4)
         ),
     }
-    for end, arm in (("nonprivate", "vt5_nonprivate"), ("eps8", "vt5_provider_eps8")):
+    for end, training in (("nonprivate", "nonprivate"), ("eps8", "provider_eps8")):
+        arm = f"vt5_{training}"
         found |= {
             f"apk_accuracy_{end}": apk(arm),
+            f"apk_accuracy_pointer_{end}": apk(f"pointer_{training}"),
             f"memorised_{end}": of(arm, "memorised", "memorised"),
             f"twin_alone_{end}": of(arm, "memorised", "twin_alone"),
         }

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
+import hushdoc_tiny_models
 import pytest
+import torch
 
 from hushdoc.document.document import Document
+from hushdoc_training.models import pointer
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 GOALS = (
@@ -81,6 +85,31 @@ def test_figures_are_null_for_what_did_not_run_and_means_of_what_did(
     assert "vt5_nonprivate         0.100 +-0.000 | 0.500 +-0.000 | 0.500 +-0.100" in lines
 
 
+def test_states_are_computed_once_and_are_those_of_the_encoder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import docvqa_arms
+
+    model = pointer.pointer_on(hushdoc_tiny_models.model("layoutlm")).eval()
+    ids = torch.randint(4, 40, (2, 6), generator=torch.Generator().manual_seed(1))
+    mask = torch.tensor([[1] * 6, [1] * 4 + [0] * 2])
+    boxes = torch.zeros(2, 6, 4, dtype=torch.int64)
+    calls = []
+    with torch.no_grad():
+        expected = model.states(ids, boxes, mask) * mask[..., None]
+    frozen = docvqa_arms.FrozenPointer.of(model, docvqa_arms.KeptStates())
+    frozen.inner.register_forward_hook(lambda *_: calls.append(1))
+    for reader in (frozen, copy.deepcopy(frozen)):
+        with torch.inference_mode():
+            found = reader.states(ids, boxes, mask)
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    assert len(calls) == 2  # of each row one
+    with torch.no_grad():
+        assert not torch.allclose(frozen.states(ids, boxes + 100, mask), expected)
+    assert frozen.states(ids, boxes, mask).requires_grad
+
+
 @pytest.mark.slow
 def test_the_quick_run_answers_more_than_chance(run: Any) -> None:
     result, output = run("docvqa", "--quick")
@@ -110,7 +139,12 @@ def test_pointers_are_trained_from_a_public_run_that_is_named(
     begun = own.start("pointer")
     public = str(tmp_path / "own" / "pointer-public")
     arms = docvqa_arms.Arms(tmp_path / "arms", docvqa_arms.QUICK, {"pointer": public})
-    names = ("pointer_start", "pointer_nonprivate", "pointer_provider_eps8")
+    names = (
+        "pointer_start",
+        "pointer_nonprivate",
+        "pointer_provider_eps8",
+        "pointer_federated_eps8",
+    )
     results = {name: [arms.result(name, 1)] for name in names}
     assert not (tmp_path / "arms" / "pointer-public").exists()
     found = docvqa_tables.figures({}, results)
