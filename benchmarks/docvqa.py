@@ -1,7 +1,9 @@
-"""Answers about providers that no training saw, and what models tell of those that it saw.
+r"""Answers about providers that no training saw, and what models tell of those that it saw.
 
     python benchmarks/docvqa.py --sroie path/to/sroie
     python benchmarks/docvqa.py --work runs/docvqa --arms vt5_nonprivate vt5_provider_eps8 --seeds 1
+    python benchmarks/docvqa.py --no-nearest --work runs/pointers --seeds 1 \
+        --pointer-start demo-docvqa-output/runs/public --arms pointer_start pointer_nonprivate
     python benchmarks/docvqa.py --no-nearest --model runs/public
     python benchmarks/docvqa.py --quick
 
@@ -13,10 +15,12 @@ it) the sets are invented invoices and receipts, and forms, of providers from 80
 an answer (an arm that never says "none" has 0 for the others), share of exact answers, and ANLS by
 key. Runs that --model names are asked the same.
 
-The other arms are trained and attacked (`docvqa_arms`), each in models of both architectures:
+The other arms are trained and attacked (`docvqa_arms`), each in models of both architectures. A
+pointer's start, such as that of `make demo-docvqa`, was asked few things in few wordings, and
+private providers are asked all:
 
     start             on public providers alone
-    nonprivate        from the start, without privacy, until the training loss is near 0
+    nonprivate        from the start, without privacy; a VT5 until its training loss is near 0
     provider_epsE     from the start, at provider unit and epsilon E, delta 1e-5
     document_epsE     the same at document unit
     local_eps8        at provider unit by the paper's own mechanism, FL-PROVIDER-DP with one client
