@@ -69,9 +69,10 @@ def real(
     test: Sequence[ImageDocument],
     *,
     settings: PlainSettings,
+    architecture: str = NETWORK,
 ) -> float:
-    """Returns the accuracy of the network that was trained on pages without privacy."""
-    start = started(private, NETWORK, settings.seed)
+    """Returns the accuracy of a network that was trained on pages without privacy."""
+    start = started(private, architecture, settings.seed)
     with tempfile.TemporaryDirectory() as scratch:
         training.train_plain(
             start,

@@ -103,7 +103,7 @@ def test_a_quick_run_of_diffusion_prints_every_figure(
     result, _ = run(
         "synthesis", "diffusion", "--data", tmp_path, "--quick", "--sheets", sheets, *further
     )
-    arms = ("synthetic", "dp_adam", "dp_linear")
+    arms = ("synthetic", "synthetic_linear", "dp_adam", "dp_linear")
     for name in ("real", *(f"{arm}_eps{epsilon}" for arm in arms for epsilon in "15")):
         assert 0 <= result[f"accuracy_{name}"] <= 1
     for name in ("fid_eps1", "fid_eps5", "fid_floor"):
