@@ -77,7 +77,7 @@ BLUR = 0.1
 SYNTHETIC_ARMS = {"synthetic": image_arms.NETWORK, "synthetic_linear": "linear"}
 LAYOUT_SHARE = 4
 """One page in so many gives the layouts to begin with, or to draw."""
-SHEET = 48
+SHEET = 24
 """Pages on a contact sheet."""
 
 
