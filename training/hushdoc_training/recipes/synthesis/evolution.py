@@ -41,9 +41,7 @@ from hushdoc_training.recipes.synthesis.simulators import (
     Item,
     Proposal,
     PublicPages,
-    Seen,
     Simulator,
-    unseen,
 )
 from hushdoc_training.runs import loop, state
 from hushdoc_training.runs.account import Terms
@@ -208,14 +206,12 @@ def _take_rounds(
     votes = PrivateVotes(
         run.plan, records, charge=run.charge, charged=charged, receipt=receipt, view=view
     )
-    steering = Steering(simulator, settings, words)
+    steering = Steering(simulator, settings, words, quiet=quiet)
     with state.interrupts() as interrupted:
         for number in range(1, run.plan.steps + 1):
             if number <= charged and number not in taken:
                 continue  # charged, and lost in a kill
-            name = f"page to vote for in round {number} of {run.plan.steps},"
-            with TaskProgress(name, quiet=quiet) as progress:
-                items, pool = steering.pool(number, seen=progress.show)
+            items, pool = steering.pool(number)
             if number in taken:
                 sums = taken[number][0]
             else:
@@ -246,17 +242,20 @@ class Steering(Generic[Item]):
         simulator: Simulator[Item],
         settings: EvolutionSettings,
         words: PublicWords = NO_WORDS,
+        *,
+        quiet: bool = True,
     ) -> None:
         """Begins with the proposal before anybody voted."""
-        self.proposal = simulator.start()
+        self.proposal, self._quiet = simulator.start(), quiet
         self._simulator, self._settings, self._words = simulator, settings, words
         self._sums: list[Floats] = []
         self._points: dict[Item, Floats] = {}
         self._goal: Floats = np.zeros(0)
 
-    def pool(self, number: int, *, seen: Seen = unseen) -> tuple[tuple[Item, ...], Pool]:
+    def pool(self, number: int) -> tuple[tuple[Item, ...], Pool]:
         """Returns the pages of a round."""
-        return self._drawn(self._settings.pool, number, _POOL, seen=seen)
+        task = f"page to vote for in round {number},"
+        return self._drawn(task, self._settings.pool, number, _POOL)
 
     def follow(
         self, items: tuple[Item, ...], pool: Pool, sums: Floats, deviation: float, number: int
@@ -275,7 +274,8 @@ class Steering(Generic[Item]):
         deviation /= len(self._sums) ** 0.5
         for fit in range(settings.fits):
             if fit:
-                items, pool = self._drawn(settings.pool, number, _FITTED, fit)
+                task = f"page to fit to, {fit} of {settings.fits - 1},"
+                items, pool = self._drawn(task, settings.pool, number, _FITTED, fit)
             self._points |= zip(items, pool.points, strict=True)
             every = replace(pool, points=np.array([*self._points.values()]))
             words = self.proposal.words
@@ -292,16 +292,17 @@ class Steering(Generic[Item]):
         if settings.vote != "moments":
             count = settings.documents
             return self._simulator.drawn(self.proposal, count, settings.seed, 0, _RELEASED)
-        items, pool = self._drawn(settings.documents, 0, _RELEASED)
+        items, pool = self._drawn("page to choose from,", settings.documents, 0, _RELEASED)
         self._points |= zip(items, pool.points, strict=True)
         every = (*self._points,)
         points = np.array([*self._points.values()])
         chosen = proposals.herded(self._goal, points, settings.documents)
         return tuple(every[place] for place in chosen)
 
-    def _drawn(self, count: int, *key: int, seen: Seen = unseen) -> tuple[tuple[Item, ...], Pool]:
+    def _drawn(self, task: str, count: int, *key: int) -> tuple[tuple[Item, ...], Pool]:
         items = self._simulator.drawn(self.proposal, count, self._settings.seed, *key)
-        return items, self._simulator.pool_of(items, seen)
+        with TaskProgress(task, quiet=self._quiet) as progress:
+            return items, self._simulator.pool_of(items, progress.show)
 
 
 def first_pool(settings: EvolutionSettings) -> tuple[Specification, ...]:
