@@ -1,13 +1,12 @@
-// Sentences and tokens of a text: the rules of hushdoc.hashing.segmentation, version 1.
-// What a regular expression of Python means by \s, \w and \d is spelled out.
+// Sentences of a text: the rules of hushdoc.hashing.segmentation, version 1.
+import { RULES } from './abbreviations.mjs';
+import { BREAKS, SPACES, WORD } from './tokens.mjs';
 
 export const VERSION = 1;
 const MAX_SENTENCE = 4096, LOOK_BACK = 24, LONGEST_ENUMERATOR = 16;
 const SHORT_LINE = 40, HEADING_LINE = 80;
 
-const SPACES = '\\t\\x1f \\xa0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000'; // within a line
-const BREAKS = '\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029';
-const BLANK = `[${SPACES}${BREAKS}]`, WORD = '\\p{L}\\p{N}_', LETTER = '[\\p{L}\\p{Nl}\\p{No}]';
+const BLANK = `[${SPACES}${BREAKS}]`, LETTER = '[\\p{L}\\p{Nl}\\p{No}]';
 const END_OF_WORD = `(?![${WORD}])`;
 const CLOSERS =
   '"\'\u201d\u2019\u00bb\u203a)\\]}\u300d\u300f\u3011\u3009\u300b\u3015\uff09\uff3d\uff5d';
@@ -48,56 +47,6 @@ const DIGIT = '\\p{Nd}\\u{b2}\\u{b3}\\u{b9}\\u{1369}-\\u{1371}\\u{19da}\\u{2070}
   + '\\u{278a}-\\u{2792}\\u{10a40}-\\u{10a43}\\u{10e60}-\\u{10e68}\\u{11052}-\\u{1105a}'
   + '\\u{1f100}-\\u{1f10a}'; // str.isdigit
 const IS_DIGITS = RegExp(`^[${DIGIT}]+$`, 'u');
-
-const set = (words) => new Set(words.trim().split(/\s+/));
-/** Words around a full stop, in the groups of the rules. */
-export const RULES = {
-  never: set(`
-  approx avv bijv bzw c.f.r cf d.h d.w.z dhr dott dr drs e.g eg fa gem ggf herr hon i.e ie ing
-  inkl lic messrs mevr mlle mme mr mrs ms o.a p.es p.ex prof rev s.o sr sra srta t.a.v u.a
-  u.s.c vgl viz vs z.b им напр рис см ст стр`),
-  beforeNumber: set(`
-  abs app apr art arts aug bl blz cap ch cl dec dez ex exh feb febr fig figs jan jul jun lit
-  mar n no nos nov nr num núm oct okt p pag par para paras pg pp pt pág págs ref reg regs
-  sched sec secs sect sep sept st stat vol ziff г п`),
-  sometimes: set(`
-  a.g a.m b.a b.v bros cie co corp d.c dept e.u enz esq est etc gmbh inc jr l.l.c l.p llc llp
-  ltd ltda m.d n.v p.m ph.d plc s.a s.a.s s.p.a s.r.l snr u.k u.n u.s u.s.a usw др т.д т.п`),
-  starters: set(`
-  a accordingly all an any as at both buyer by ce ces cette company customer das de der deze
-  die diese dieser dieses distributor dit each een ein eine either el elle en esta este every
-  except for from furthermore he here het however if il im in indien it its la las le les
-  licensee licensor los neither no nothing notwithstanding on our parties party seller she si
-  soweit subject such supplier that the their there therefore these they this those to un una
-  une unless until upon we wenn when where while with without you`),
-  months: set(`
-  april august augustus december dezember februar februari januar januari juli juni jänner
-  maart mai mei märz november oktober september`),
-};
-
-const WORD_MARKS = ''
-  + '\\u0300-\\u036f\\u0483-\\u0489\\u0591-\\u05bd\\u05bf\\u05c1\\u05c2\\u0610-\\u061a'
-  + '\\u064b-\\u065f\\u0670\\u06d6-\\u06dc\\u06df-\\u06e4\\u06e7-\\u06ed\\u0900-\\u0963'
-  + '\\u0966-\\u0dff\\u1ab0-\\u1aff\\u1dc0-\\u1dff\\u20d0-\\u20ff\\ufe20-\\ufe2f\\u200c';
-const ALONE = '\\u2e80-\\u2fdf\\u3005-\\u3007\\u3041-\\u30fa\\u30fc-\\u31ff\\u3400-\\u4dbf'
-  + '\\u4e00-\\u9fff\\uf900-\\ufaff\\u{1b000}-\\u{1b16f}\\u{20000}-\\u{3ffff}\\u0e00-\\u0e30'
-  + '\\u0e32-\\u0e33\\u0e40-\\u0e46\\u0e50-\\u0e59\\u0e80-\\u0eb0\\u0ebd-\\u0ec6'
-  + '\\u1000-\\u102a\\u1780-\\u17b3';
-const ALONE_MARKS = '\\u0e31\\u0e34-\\u0e3a\\u0e47-\\u0e4e\\u0eb1\\u0eb4-\\u0ebc\\u0ec8-\\u0ecd'
-  + '\\u102b-\\u103e\\u17b4-\\u17d3';
-const CHARACTERS = `(?:(?![${ALONE}])[${WORD}]|[${WORD_MARKS}])+`;
-const SYMBOL = `[^${WORD}${SPACES}${BREAKS}]`;
-const TOKEN = RegExp(`[${ALONE}][${ALONE_MARKS}${WORD_MARKS}]*`
-  + `|${CHARACTERS}(?:(?:['\u2019\u2010\u2011-]|(?<=\\p{Nd})[.,](?=\\p{Nd}))${CHARACTERS})*`
-  + '|\\.+|-+|\\*+|=+|\u2026+|\u2013+|\u2014+|[\\u{1f1e6}-\\u{1f1ff}]{2}'
-  + `|${SYMBOL}[\\ufe0e\\ufe0f\\u20e3\\u{1f3fb}-\\u{1f3ff}]*`
-  + `(?:\\u200d${SYMBOL}[\\ufe0e\\ufe0f\\u{1f3fb}-\\u{1f3ff}]*)*`, 'gu');
-
-/** Returns where each token of a part of a text starts and stops. */
-export function tokens(text, start = 0, stop = text.length) {
-  return [...text.slice(start, stop).matchAll(TOKEN)].map(({ index, 0: token }) =>
-    [start + index, start + index + token.length]);
-}
 
 /** Returns where each sentence starts and stops; no sentence begins or ends with a blank. */
 export function sentences(text) {

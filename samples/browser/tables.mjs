@@ -1,7 +1,9 @@
 // Tables of hashed features: what hushdoc.runtime.hashed reads from an artifact, and its answers.
 import { probabilities, spanProbabilities, viterbi } from './chains.mjs';
 import { rowsOfItems, tokenHash } from './hashing.mjs';
-import { VERSION, sentences, tokens } from './segmentation.mjs';
+import { tensorsOf } from './safetensors.mjs';
+import { VERSION, sentences } from './segmentation.mjs';
+import { tokens } from './tokens.mjs';
 import { calibrated, judged, spansOfTags } from './answers.mjs';
 
 const TABLE = 'hashTable'; // key of the manifest's preprocessing
@@ -117,30 +119,6 @@ function classesOf(reads, { tags, scoring }, spread) {
   const scores = raw.sort((a, b) => b.score - a.score)
     .map(({ label, score }) => ({ label, score: calibrated(score, scoring) }));
   return { scores, below_threshold: scoring !== null && scores[0].score < scoring.threshold };
-}
-
-/** Returns the tensors of a safetensors file, each `{ shape, values }`. */
-function tensorsOf(content) {
-  const view = new DataView(content.buffer, content.byteOffset, content.byteLength);
-  const start = 8 + Number(view.getBigUint64(0, true));
-  const header = JSON.parse(new TextDecoder().decode(content.subarray(8, start)));
-  const found = Object.entries(header).filter(([name]) => name !== '__metadata__');
-  return Object.fromEntries(found.map(([name, { dtype, shape, data_offsets: [from, to] }]) => {
-    const bytes = content.slice(start + from, start + to).buffer; // aligned
-    const arrays = {
-      U8: Uint8Array, U16: Uint16Array, U32: Uint32Array, F32: Float32Array, F64: Float64Array,
-    };
-    const values = dtype === 'F16' ? Float32Array.from(new Uint16Array(bytes), half)
-      : new arrays[dtype](bytes);
-    return [name, { shape, values }];
-  }));
-}
-
-/** Returns the number that 16 bits stand for. */
-function half(bits) {
-  const sign = bits & 0x8000 ? -1 : 1, exponent = (bits >> 10) & 31, rest = bits & 1023;
-  if (exponent === 31) return rest ? NaN : sign * Infinity;
-  return sign * (exponent ? 2 ** (exponent - 25) * (1024 + rest) : 2 ** -24 * rest);
 }
 
 const rowsOf = ({ shape: [, columns], values }) =>

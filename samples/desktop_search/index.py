@@ -1,8 +1,7 @@
 """The index of a folder of documents: one SQLite file with a vector for each page.
 
 It says which artifact made its vectors, and begins anew with another: vectors of two models can't
-be compared. Files are taken up, read again or dropped as the folder changes. Several programs may
-use one index; each change is one transaction: a full disk or a crash leaves what was there.
+be compared. Several programs may use one index; a crash or a full disk leaves what was there.
 """
 
 from __future__ import annotations
@@ -25,6 +24,8 @@ CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, changed INTEGER, size INTEGER, note TEXT);
 CREATE TABLE IF NOT EXISTS pages (path TEXT, page INTEGER, text TEXT, vector BLOB);
 CREATE TABLE IF NOT EXISTS fields (path TEXT, page INTEGER, label TEXT, text TEXT);
+CREATE INDEX IF NOT EXISTS pages_by_place ON pages (path, page);
+CREATE INDEX IF NOT EXISTS fields_by_place ON fields (path, page);
 """
 
 
@@ -51,12 +52,11 @@ class Index:
             self._database.executescript(TABLES)
         except sqlite3.DatabaseError as error:
             self._database.close()
-            raise InputError(
-                f"'{file}' is no index: {error}. Name another file, or remove it yourself."
-            ) from error
+            why = f"'{file}' is no index: {error}. Name another file, or remove it yourself."
+            raise InputError(why) from error
         made_by = json.dumps([one.certificate.certificate_id for one in (model, fields) if one])
         with self._changing():
-            if dict(self._rows("SELECT key, value FROM about")).get("artifacts", "[]") != made_by:
+            if self._rows("SELECT value FROM about WHERE key = 'artifacts'") != [(made_by,)]:
                 for table in ("about", "files", "pages", "fields"):
                     self._database.execute(f"DELETE FROM {table}")
                 self._put("about", [("artifacts", made_by)])
@@ -81,13 +81,15 @@ class Index:
         return len(changed)
 
     def search(self, query: str, *, count: int = 20) -> list[Match]:
-        """Returns the pages most alike to a query, best first."""
+        """Returns pages with a field that holds the query, then others; most alike first."""
         places, vectors = self._vectors()
         if not query.strip() or not places:
             return []
         scores = vectors @ self.model.embed(query, level="document").vector
-        found = []
-        for row in np.argsort(-scores, kind="stable")[:count]:
+        holding = "SELECT path, page FROM fields WHERE instr(lower(text), lower(?))"
+        by_field = set(self._rows(holding, (query.strip(),)))
+        found, others = [], [place not in by_field for place in places]
+        for row in np.lexsort((-scores, others))[:count]:
             name, page = places[row]
             where = "WHERE path = ? AND page = ?"
             [(text,)] = self._rows(f"SELECT text FROM pages {where}", places[row])

@@ -23,6 +23,14 @@ const settled = () => page.waitForFunction(isSettled, null, { timeout: 0 }).catc
   throw Error(`${await text('#verdict')} ${await text('#status')} ${problems.join(' ')}`);
 });
 
+const judged = async () => ({ verdict: await text('#verdict'),
+  lines: await page.locator('#promise > p').allTextContents(),
+  further: await page.locator('#promise li').allTextContents() });
+const answered = async () => ({ status: await text('#status'),
+  boxes: await page.locator('rect').count(), marks: await page.locator('mark').count(),
+  fields: await page.locator('#fields tr').evaluateAll((rows) => rows.map((row) => ({
+    ...row.dataset, text: row.children[1]?.textContent, isSure: !row.className }))) });
+
 const verbs = {
   without: (name) => page.addInitScript((lacking) => { delete globalThis[lacking]; }, name),
   open: async (path) => {
@@ -35,24 +43,30 @@ const verbs = {
     const before = requests.length;
     await page.setInputFiles('#model', folder);
     await settled();
-    return { verdict: await text('#verdict'),
-      lines: await page.locator('#promise > p').allTextContents(),
-      further: await page.locator('#promise li').allTextContents(),
-      requested: requests.slice(before) };
+    return { ...await judged(), requested: requests.slice(before) };
+  },
+  drop: async (target, file) => {
+    const { x, y, width, height } = await page.locator(target).boundingBox();
+    const session = await context.newCDPSession(page);
+    await page.locator(`${target} > span`).evaluate((name) => { name.textContent = ''; });
+    for (const type of ['dragEnter', 'dragOver', 'drop']) {
+      await session.send('Input.dispatchDragEvent', { type, x: x + width / 2, y: y + height / 2,
+        data: { items: [], files: [file], dragOperationsMask: 1 } });
+    }
+    await page.waitForFunction((name) => document.querySelector(name).textContent
+      || document.querySelector('#status').textContent.startsWith('Drop'), `${target} > span`);
+    await settled();
+    return { ...await judged(), ...await answered() };
   },
   served: async (folder) => {
     await verbs.open(`/browser/?model=${folder}`);
     await settled();
-    return { verdict: await text('#verdict'),
-      lines: await page.locator('#promise > p').allTextContents() };
+    return judged();
   },
   document: async (file) => {
     await page.setInputFiles('#document', file);
     await settled();
-    return { status: await text('#status'), boxes: await page.locator('rect').count(),
-      marks: await page.locator('mark').count(),
-      fields: await page.locator('#fields tr').evaluateAll((rows) => rows.map((row) => ({
-        ...row.dataset, text: row.children[1]?.textContent, isSure: !row.className }))) };
+    return answered();
   },
   workers: async (code) => Promise.all(page.workers().map((worker) => worker.evaluate(code))),
   run: async (code) => page.evaluate(code),

@@ -185,6 +185,11 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
         (folder / f"{number}.json").write_text(json.dumps(document.to_dict()))
         steps[f"document {number}"] = ["document", str(folder / f"{number}.json")]
     steps["pdf"] = ["document", str(SAMPLE / "invoice.pdf")]
+    steps["dropped file"] = ["drop", "#model-drop", str(SAMPLE / "model/hushdoc.json")]
+    tampered = folder / next(iter(TAMPERED)).replace(" ", "-")
+    steps["dropped tampered"] = ["drop", "#model-drop", str(tampered)]
+    steps["dropped model"] = ["drop", "#model-drop", str(SAMPLE / "model")]
+    steps["dropped document"] = ["drop", "#document-drop", str(SAMPLE / "invoice.pdf")]
     steps["worker"] = ["workers", ASK_ELSEWHERE]
     steps["page"] = ["run", ASK_ELSEWHERE]
     table, files, loaded = _table(folder)
@@ -259,6 +264,17 @@ def test_a_pdf_file_is_read_and_its_fields_are_drawn(session: Session) -> None:
     found = {(label, text) for label, text, _ in _fields(shown)}
     assert {("provider_name", "STRATBURG GLASS LTD."), ("total", "£18,319.12")} <= found
     assert shown["boxes"] == len(shown["fields"]) > 25
+
+
+def test_what_is_dropped_is_what_is_chosen(session: Session) -> None:
+    assert session.shown["dropped file"]["status"] == "Drop the whole folder of an artifact."
+    assert session.shown["dropped tampered"]["lines"][0] == "DIGEST_MISMATCH"
+    dropped, chosen = session.shown["dropped model"], session.shown["sample"]
+    for part in ("verdict", "lines", "further"):
+        assert dropped[part] == chosen[part]
+    dropped, chosen = session.shown["dropped document"], session.shown["pdf"]
+    assert dropped["fields"] == chosen["fields"]
+    assert dropped["boxes"] == chosen["boxes"]
 
 
 @pytest.mark.parametrize("name", TAMPERED)

@@ -81,7 +81,9 @@ READ = "import { readFileSync } from 'node:fs'; const data = JSON.parse(readFile
 SEGMENT = (
     READ
     + """
-import { RULES, sentences, tokens } from './segmentation.mjs';
+import { RULES } from './abbreviations.mjs';
+import { sentences } from './segmentation.mjs';
+import { tokens } from './tokens.mjs';
 const spelled = (text, places) => places.map(([start, stop]) => text.slice(start, stop));
 console.log(JSON.stringify({
   rules: Object.values(RULES).map((words) => [...words].sort()),

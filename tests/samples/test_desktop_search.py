@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import hushdoc_tiny
 import numpy as np
 import pytest
+from hushdoc_command_runs import write_policy
 from hushdoc_documents import document
 
 import hushdoc
@@ -58,6 +62,13 @@ def test_an_index_follows_its_folder(index: Any, folder: Path, model: Any, tmp_p
     first, *_ = found.search("an invoice for glass")
     assert (first.path.name, first.page, first.text) == ("b.txt", 0, TEXTS["b.txt"])
     assert first.score == pytest.approx(1, abs=1e-4)
+    answer = fields.extract(hushdoc.open_document(folder / "b.txt"))
+    assert first.fields == tuple((item.label, item.text) for item in answer.fields)
+    # Pages with a field that holds the query come first, however much alike others are.
+    last = found.search("order 4711")[-1].path.name
+    rows = [(str(Path("c") / last if last == "d.txt" else last), 0, "number", "ORDER 4711/b")]
+    found._database.executemany("INSERT INTO fields VALUES (?, ?, ?, ?)", rows)
+    assert found.search("order 4711")[0].path.name == last
     (folder / "b.txt").unlink()
     (folder / "a.txt").write_text("an order of glass")
     assert found.update() == 2
@@ -105,16 +116,19 @@ def test_ten_thousand_pages_are_searched_at_once(
 ) -> None:
     found = index.Index(tmp_path / "i.sqlite", folder, model)
     vectors = np.random.default_rng(0).normal(size=(10_000, model.dimensions)).astype("<f4")
-    rows = [(f"{n}.txt", 0, "text", vector.tobytes()) for n, vector in enumerate(vectors)]
+    rows = [(f"{n}.txt", 0, "text " * 300, vector.tobytes()) for n, vector in enumerate(vectors)]
+    fields = [(f"{n}.txt", 0, "total", f"{n}.{item}") for n in range(10_000) for item in range(5)]
     with found._changing():
         found._database.executemany("INSERT INTO pages VALUES (?, ?, ?, ?)", rows)
+        found._database.executemany("INSERT INTO fields VALUES (?, ?, ?, ?)", fields)
     found.search("glass")
-    began = time.thread_time()
-    assert len(found.search("rent")) == 20
-    embedding = -time.thread_time()
-    model.embed("rent", level="document")
-    # What a search takes beyond the query's own vector, counted in ten of them.
-    assert time.thread_time() - began < 10 * (time.thread_time() + embedding) + 0.05
+
+    def seconds() -> float:
+        began = time.thread_time()
+        assert len(found.search("rent")) == 20
+        return time.thread_time() - began
+
+    assert min(seconds() for _ in range(3)) < 0.05
 
 
 @pytest.fixture
@@ -143,6 +157,12 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         server.terminate()
 
 
+def descendants(widget: Any) -> Iterator[Any]:
+    for child in widget.winfo_children():
+        yield child
+        yield from descendants(child)
+
+
 def test_a_window_shows_the_page_with_the_match(
     index: Any, folder: Path, model: Any, tmp_path: Path, screen: str
 ) -> None:
@@ -167,6 +187,8 @@ def test_a_window_shows_the_page_with_the_match(
         marks = shown._marks(document(9).pages[0], shown.matches[0])
         assert word in {mark.text for mark in marks}
         root.update()
+        (promised,) = [item for item in descendants(root) if isinstance(item, tk.Text)]
+        assert promised.get("1.0", "end-1c") == hushdoc.explain(model.certificate)
         picture = ImageGrab.grab(xdisplay=screen)
         colours = picture.getcolors(2**24)
         assert colours is not None
@@ -176,3 +198,34 @@ def test_a_window_shows_the_page_with_the_match(
     finally:
         root.destroy()
         sys.modules.pop("window", None)
+
+
+def test_two_windows_that_were_started_by_the_page_s_command_share_an_index(
+    folder: Path, tmp_path: Path, screen: str
+) -> None:
+    page = (SAMPLE.parents[1] / "docs/applications.md").read_text("utf-8")
+    (line,) = [item for item in page.splitlines() if item.startswith("python samples/desktop_")]
+    program, *arguments = shlex.split(line)[1:]
+    shutil.copytree(hushdoc_tiny.sealed_embedding(), tmp_path / "embedding")
+    shutil.copytree(hushdoc_tiny.sealed_table("kie"), tmp_path / "sample/model")
+    write_policy(tmp_path, hushdoc_tiny.policy().trust)
+    command = [sys.executable, SAMPLE.parents[1] / program, *arguments]
+    windows = [subprocess.Popen(command, cwd=tmp_path) for _ in range(2)]
+    try:
+        until, found = time.monotonic() + 60, []
+        while len(found) < len(TEXTS) and time.monotonic() < until:
+            time.sleep(0.05)
+            assert all(window.poll() is None for window in windows)
+            if (tmp_path / "search.sqlite").exists():
+                with (
+                    sqlite3.connect(tmp_path / "search.sqlite") as database,
+                    suppress(
+                        sqlite3.OperationalError  # it has no tables yet
+                    ),
+                ):
+                    found = database.execute("SELECT path FROM pages").fetchall()
+        assert sorted(name for (name,) in found) == sorted(TEXTS)
+    finally:
+        for window in windows:
+            window.kill()
+            window.wait()

@@ -41,3 +41,15 @@ def test_every_subcommand_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(subcommands) >= {"train", "export", "keygen", "inspect", "verify", "extract"}
     for subcommand in subcommands:
         assert "usage: hushdoc" in help_of(capsys, subcommand)
+
+
+APPLICATIONS = ("browser/*.mjs", "desktop_search/*.py", "ray_folder/*.py", "release_check.py")
+
+
+@pytest.mark.parametrize("pattern", APPLICATIONS)
+def test_every_module_of_an_application_is_short(pattern: str) -> None:
+    """The page of the browser is longer."""
+    modules = [path for path in SAMPLES.glob(pattern) if path.name != "page.mjs"]
+    assert modules
+    for path in modules:
+        assert len(path.read_text("utf-8").splitlines()) < 150, path
