@@ -159,6 +159,13 @@ def add_privacy(parser: CommandParser) -> None:
         "layers, merged in the end (default: the recipe's)",
     )
     group.add_argument(
+        "--read-layers",
+        type=int,
+        metavar="N",
+        help="how many of the encoder's layers the output layer reads, the last among them; 1: "
+        "those that it reads in the start (default: 1)",
+    )
+    group.add_argument(
         "--scaling",
         choices=("none", "public"),
         help="whether the output layer learns in directions that words of invented documents vary "
@@ -206,6 +213,7 @@ def add_privacy(parser: CommandParser) -> None:
         "--privacy-unit",
         "--accountant",
         "--trained",
+        "--read-layers",
         "--scaling",
         "--clipping",
         "--averaging",

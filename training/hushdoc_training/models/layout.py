@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +98,21 @@ class TokenClassifier(LayoutModel):
         the mask is 1 for tokens, 0 for padding; images [batch, 3, height, width] are for LayoutLMv3
         alone.
         """
+        if self.read_layers:
+            inner: Any = self.inner
+            states = self.states(input_ids, bbox, attention_mask, pixel_values)
+            several: torch.Tensor = inner.classifier(inner.dropout(states))
+            return several
         images = {} if pixel_values is None else {"pixel_values": pixel_values}
         logits: torch.Tensor = self.inner(
             input_ids=input_ids, **self.boxes_for(bbox), attention_mask=attention_mask, **images
         ).logits
         return logits
+
+    @property
+    def read_layers(self) -> list[int]:
+        """The layers that the output layer reads, 1 next to the words; empty for the last alone."""
+        return _read_layers(self.inner.config)
 
     def states(
         self,
@@ -110,14 +121,23 @@ class TokenClassifier(LayoutModel):
         attention_mask: torch.Tensor,
         pixel_values: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Returns what the output layer reads without dropout, shape [batch, sequence, hidden]."""
+        """Returns what the output layer reads without dropout, shape [batch, sequence, inputs].
+
+        Its inputs are the last layer's state of a token, or those of `read_layers` one by one.
+        """
         images = {} if pixel_values is None else {"pixel_values": pixel_values}
         encoder: Any = self.inner.base_model
-        output = encoder(
-            input_ids=input_ids, **self.boxes_for(bbox), attention_mask=attention_mask, **images
+        output: Any = encoder(
+            input_ids=input_ids,
+            **self.boxes_for(bbox),
+            attention_mask=attention_mask,
+            output_hidden_states=bool(self.read_layers),
+            **images,
         )
-        states: torch.Tensor = output[0][:, : input_ids.shape[1]]  # patches of an image come last
-        return states
+        states: torch.Tensor = output[0]
+        if self.read_layers:
+            states = torch.cat([output.hidden_states[number] for number in self.read_layers], -1)
+        return states[:, : input_ids.shape[1]]  # patches of an image come last
 
     def hidden(
         self, input_ids: torch.Tensor, bbox: torch.Tensor, attention_mask: torch.Tensor
@@ -199,7 +219,9 @@ def load(folder: Path, architecture: str) -> TokenClassifier:
     """Returns the model of a checkpoint folder, in eval mode."""
     try:
         with quiet_transformers():
-            inner = _class(architecture).from_pretrained(folder, local_files_only=True)
+            config = _class(architecture).config_class.from_pretrained(folder)
+            made = _reader(architecture) if _read_layers(config) else _class(architecture)
+            inner = made.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"The weights in '{folder}' can't be read: {error}. Train again, or restore the folder."
@@ -347,13 +369,74 @@ def replace_output_layer(
     return tuple(label for label in labels.fields if label in before.fields)
 
 
+def read_more(model: TokenClassifier, number: int) -> None:
+    """Lets the output layer read so many layers of the encoder, spread over all, the last included.
+
+    The model's logits stay what they are: the weights of further layers begin at zero. A model that
+    reads so many already is left as it is.
+
+    Raises:
+        InputError: There are fewer layers, the model reads another number of them already, or its
+            output is no single linear layer.
+    """
+    inner: Any = model.inner
+    depth = len(encoder_layers(model))
+    if len(model.read_layers) == number:
+        return
+    if number > depth or model.read_layers or type(inner.classifier) is not nn.Linear:
+        raise InputError(
+            f"The output layer can't read {number} layers of this '{model.architecture}' model: "
+            f"it has {depth}, and its output is {type(inner.classifier).__name__} that reads "
+            f"{len(model.read_layers) or 1}. Expected 2 to {depth}, and a single linear layer that "
+            "reads the last alone. Leave the number out, or choose another start."
+        )
+    old = inner.classifier
+    inner.config.read_layers = [depth * part // number for part in range(1, number + 1)]
+    inner.classifier = _wide(inner.config, old.out_features).to(old.weight).train(old.training)
+    with torch.no_grad():
+        inner.classifier.weight.zero_()
+        inner.classifier.weight[:, -old.in_features :] = old.weight
+        inner.classifier.bias.copy_(old.bias)
+
+
+def _read_layers(config: Any) -> list[int]:
+    """Returns the layers that a config says the output layer reads; a ValueError if it can't."""
+    found: list[int] = getattr(config, "read_layers", None) or []
+    depth = config.num_hidden_layers
+    if any(type(one) is not int or not 0 < one <= depth for one in found) or found != sorted(
+        set(found)
+    ):
+        raise ValueError(
+            f"read_layers is {found!r}; expected rising numbers of its {depth} layers, from 1."
+        )
+    return found
+
+
+def _wide(config: Any, outputs: int) -> nn.Linear:
+    """Returns an output layer of several layers' states."""
+    return nn.Linear(len(_read_layers(config)) * config.hidden_size, outputs)
+
+
+@cache
+def _reader(architecture: str) -> Any:
+    """Returns the class of a model whose output layer reads several layers."""
+    base = _class(architecture)
+
+    def begin(self: Any, config: Any) -> None:
+        base.__init__(self, config)
+        self.classifier = _wide(config, config.num_labels)
+
+    return type(base.__name__, (base,), {"__init__": begin, "__module__": base.__module__})
+
+
 def _fresh_output_layer(model: TokenClassifier, outputs: int) -> nn.Module:
     """Puts a fresh output layer of so many outputs on a model, and returns the one before."""
     inner: Any = model.inner
     old: nn.Module = inner.classifier
     inner.config.num_labels = inner.num_labels = outputs
     with torch.device("meta"):  # of the model that loading will make, its output layer alone
-        inner.classifier = type(inner)(inner.config).classifier
+        made = type(inner)(inner.config).classifier
+        inner.classifier = _wide(inner.config, outputs) if model.read_layers else made
     inner.classifier.to_empty(device="cpu").train(old.training)
     for part in inner.classifier.modules():
         if isinstance(part, nn.Linear):

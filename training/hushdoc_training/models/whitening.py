@@ -22,7 +22,7 @@ from torch import nn
 from hushdoc_training.models.adapters import Adapter
 
 DIRECTIONS = 128
-"""Most directions that are learned in."""
+"""Most directions that are learned in, twice as many where several layers are read."""
 
 _LEAST = 1e-6
 """Share of the largest variance below which a direction is left out: its spread is rounding."""
@@ -34,15 +34,16 @@ class Whitened(Adapter):
     mean: torch.Tensor
     directions: torch.Tensor
 
-    def __init__(self, layer: nn.Linear, inputs: torch.Tensor) -> None:
+    def __init__(self, layer: nn.Linear, inputs: torch.Tensor, most: int = DIRECTIONS) -> None:
         """Freezes the layer and puts one beside it that adds nothing yet.
 
         Args:
             layer: Any.
             inputs: Of public examples, shape [tokens, in]; at least two that differ.
+            most: Directions.
         """
         super().__init__(layer)
-        mean, directions = whitening(inputs.to(layer.weight))
+        mean, directions = whitening(inputs.to(layer.weight), most)
         self.register_buffer("mean", mean)
         self.register_buffer("directions", directions)
         place: dict[str, Any] = {"device": layer.weight.device, "dtype": layer.weight.dtype}
@@ -66,8 +67,8 @@ class Whitened(Adapter):
         return self.layer
 
 
-def whitening(inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns m, shape [in], and S, shape [K, in], of inputs, shape [tokens, in]."""
+def whitening(inputs: torch.Tensor, most: int = DIRECTIONS) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns m, shape [in], and S, shape [K, in], of inputs, shape [tokens, in]; K <= most."""
     exact = inputs.double()
     if len(exact) < 2 or not bool((exact != exact[0]).any()):
         raise ValueError(
@@ -76,7 +77,7 @@ def whitening(inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         )
     mean = exact.mean(0)
     variances, vectors = torch.linalg.eigh(torch.cov(exact.T))
-    variances, vectors = variances.flip(0)[:DIRECTIONS], vectors.flip(1)[:, :DIRECTIONS]
+    variances, vectors = variances.flip(0)[:most], vectors.flip(1)[:, :most]
     kept = variances > _LEAST * variances[0]
     variances, vectors = variances[kept], vectors[:, kept]
     scale = (variances * len(variances)).rsqrt()
@@ -94,7 +95,7 @@ def output_layer(model: nn.Module) -> tuple[nn.Module, str, nn.Linear]:
     return found[-1]
 
 
-def adapt(model: nn.Module, inputs: torch.Tensor) -> None:
+def adapt(model: nn.Module, inputs: torch.Tensor, most: int = DIRECTIONS) -> None:
     """Puts a change beside the output layer, whose inputs of public examples are [tokens, in]."""
     parent, name, layer = output_layer(model)
-    setattr(parent, name, Whitened(layer, inputs))
+    setattr(parent, name, Whitened(layer, inputs, most))

@@ -70,7 +70,7 @@ SIMULATED = (
 )
 
 
-_OF_ALL = ("trained", "rank", "dropout", "scaling", "recipe")
+_OF_ALL = ("trained", "rank", "dropout", "read_layers", "scaling", "recipe")
 """Settings that any algorithm reads."""
 
 

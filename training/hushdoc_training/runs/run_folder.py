@@ -34,7 +34,7 @@ STEPS = "steps.jsonl"
 CHECKPOINT = "checkpoint"
 CONFIGURATION = "config.toml"
 ENVIRONMENT = "environment.json"
-_LATER = {"weights"}
+_LATER = {"weights", "read_layers"}
 """Settings that runs of earlier versions did not note."""
 
 

@@ -344,14 +344,15 @@ def require_known(settings: PrivateSettings, local: LocalTraining | None = None)
             )
         return
     unknown = {
-        "optimizer": (settings.optimizer, "adam-public", "another optimizer"),
-        "scaling": (settings.scaling, "public", "'none'"),
+        "optimizer": (settings.optimizer == "adam-public", "another optimizer"),
+        "scaling": (settings.scaling == "public", "'none'"),
+        "read_layers": (settings.read_layers > 1, "1"),
     }
-    for name, (found, lacking, expected) in unknown.items():
-        if found == lacking:
+    for name, (lacking, expected) in unknown.items():
+        if lacking:
             raise PrivacyError(
-                f"{name} is '{found}', which training on questions does not have; expected "
-                f"{expected}. Leave it out."
+                f"{name} is '{getattr(settings, name)}', which training on questions does not "
+                f"have; expected {expected}. Leave it out."
             )
 
 

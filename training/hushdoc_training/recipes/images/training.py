@@ -343,6 +343,7 @@ def require_known(plan: PrivacyPlan, settings: PrivateSettings) -> None:
         "trained": (settings.trained, TRAINED),
         "optimizer": (settings.optimizer, ("adam", "adam-corrected", "sgd")),
         "scaling": (settings.scaling, ("none",)),
+        "read_layers": (settings.read_layers, (1,)),
         "dropout": (settings.dropout, (0.0,)),
     }
     for name, (found, expected) in unknown.items():

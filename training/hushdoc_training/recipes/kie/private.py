@@ -96,10 +96,13 @@ def prepare(start: Start, settings: PrivateSettings, *, device: torch.device) ->
     Dropout is set afterwards, as whatever is measured on public documents leaves it off.
     """
     model = start.model
+    if settings.read_layers > 1:
+        layout.read_more(model, settings.read_layers)
     model.eval()  # the probe in freeze must not draw dropout masks
     layout.freeze(model, trained=Trained.of(settings.trained), image=start.preprocessing.image)
     if settings.scaling == "public":
-        whitening.adapt(model.inner, public_inputs.of_invented(start))
+        most = whitening.DIRECTIONS * (2 if model.read_layers else 1)
+        whitening.adapt(model.inner, public_inputs.of_invented(start), most)
     model.to(device)
 
 

@@ -54,6 +54,7 @@ class PrivateSettings:
     momentum: float = 0.0  # of SGD
     trained: str = "encoder"  # which parameters are trained and noised, one of `trained.WORDS`
     dropout: float = 0.0  # probability while training
+    read_layers: int = 1  # of the encoder, that the output layer reads; 1 for those of the start
     scaling: str = "none"  # whether the output layer is whitened by public words, one of SCALINGS
     clipping: str = "flat"  # how gradients are bounded, one of `contract.CLIPPINGS`
     averaging: str = "none"  # which average of the weights is released, one of `averaging.AVERAGES`
@@ -67,6 +68,8 @@ class PrivateSettings:
         _require_positive("learning_rate", self.learning_rate)
         _require_share("dropout", self.dropout)
         arguments.choice(self.scaling, SCALINGS, what="scaling")
+        if type(self.read_layers) is not int or self.read_layers < 1:
+            raise ValueError(f"read_layers is {self.read_layers!r}; expected 1 or more.")
         _require_share("momentum", self.momentum)
         arguments.choice(self.optimizer, OPTIMIZERS, what="optimizer")
         Trained.of(self.trained)
@@ -77,9 +80,15 @@ class PrivateSettings:
             )
 
     def claimed(self) -> dict[str, Any]:
-        """Returns what a claim says of them, the rank of LoRA under its own name besides."""
-        trained = Trained.of(self.trained)
-        return asdict(self) | ({"rank": trained.number} if trained.kind == "lora" else {})
+        """Returns what a claim says of them, the rank of LoRA under its own name besides.
+
+        Nothing is said of read layers that are the start's, so that claims of earlier versions stay
+        what they are.
+        """
+        trained, told = Trained.of(self.trained), asdict(self)
+        if self.read_layers == 1:
+            del told["read_layers"]
+        return told | ({"rank": trained.number} if trained.kind == "lora" else {})
 
 
 def _require_positive(name: str, value: float) -> None:
