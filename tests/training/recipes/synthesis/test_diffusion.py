@@ -214,7 +214,7 @@ def test_a_layout_of_each_class_is_all_that_learns(
     assert [one["layout"] for one in drawn.prompts] == [None, None]
     (guarantee,) = drawn.claim.guarantees
     assert guarantee.kind == "dp"
-    assert diffusion.CHOSEN in guarantee.assumes  # and not that layouts were chosen
+    assert f"the layouts to begin with, {diffusion.CHOSEN}" in guarantee.assumes
     assert drawn.claim.training["layouts"] == diffusion.LEARNED
 
 

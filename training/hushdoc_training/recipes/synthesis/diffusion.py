@@ -119,7 +119,7 @@ def train(
         },
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=labels_from_documents,
-        assumes=(CHOSEN if learned else f"the layouts, {CHOSEN}",),
+        assumes=(f"the layouts{' to begin with' if learned else ''}, {CHOSEN}",),
         releases=("synthetic-records",),
         unit_definition=UNIT,
         caveats=(duplicates.IMAGES_CAVEAT,),

@@ -159,7 +159,7 @@ def _declared(
             **simulator.facts,
         },
         hyperparameter_tuning=tuning,
-        assumes=ASSUMES,
+        assumes=(*ASSUMES, *simulator.assumes),
         releases=("synthetic-records",),
         contribution_bound=CONTRIBUTION,
         unit_definition=duplicates.defined(UNIT_DEFINITIONS["document"]) if grouped else None,

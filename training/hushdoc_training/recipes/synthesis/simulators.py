@@ -34,9 +34,16 @@ Floats = npt.NDArray[np.float64]
 Seen = Callable[[int, int], None]
 Item = TypeVar("Item", bound=Hashable)
 
+ASSUMES = (
+    "none of the documents in question is, by its words, one of the public pages or nearly a copy "
+    "of one: a run with such a document is refused, which is no noised output",
+    "no page that others know as public was taken out of the public ones because a protected "
+    "document is like it; its absence would tell so, without noise",
+)
 NOT_AMONG_THEM = (
-    "A run is refused whose public pages hold a protected document, or nearly a copy of one. That "
-    "this one was not refused says of each public page, without noise, that it is none of them."
+    "A run is refused whose public pages hold a protected document, or by its words nearly a copy "
+    "of one. That this one was not refused says of each public page, without noise, that it is "
+    "none of them; the guarantee covers no document that is."
 )
 
 _VARIED = (0.35, 0.25, 0.18, 0.12)
@@ -92,6 +99,11 @@ class Simulator(Protocol[Item]):
         ...
 
     @property
+    def assumes(self) -> tuple[str, ...]:
+        """What must be true of the pages for a guarantee to hold."""
+        ...
+
+    @property
     def caveats(self) -> tuple[str, ...]:
         """What a reader of the claim must know besides."""
         ...
@@ -127,6 +139,7 @@ class Generator:
 
     settings: EvolutionSettings
     public_data: tuple[PublicData, ...] = ()
+    assumes: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
 
     @property
@@ -200,6 +213,7 @@ class PublicPages:
     documents: tuple[LabelledDocument, ...]
     points: Floats
     public_data: tuple[PublicData, ...]
+    assumes: tuple[str, ...] = ASSUMES
     caveats: tuple[str, ...] = (NOT_AMONG_THEM,)
 
     @classmethod
@@ -272,7 +286,9 @@ class PublicPages:
             raise PrivacyError(
                 f"The public document {short_repr(copies[0])} is one of the protected documents, "
                 f"or nearly a copy of one; of {len(self.documents)} public pages {len(copies)} "
-                "are. What is released would show it as it is. Take it out of the public pages.",
+                "are. What is released would show it as it is. If others know it as public, take "
+                "it out of the protected documents: its absence from the public pages would tell "
+                "that it is protected. If nobody does, take it out of the public pages.",
                 code="PRIVATE_PAGE_IS_PUBLIC",
             )
 
