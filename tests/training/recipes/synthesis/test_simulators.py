@@ -12,7 +12,14 @@ from PIL import Image
 
 from hushdoc import SyntheticDocuments
 from hushdoc.document.page import Word
-from hushdoc.errors import AnnotationError, ArtifactError, CheckpointError, InputError, PrivacyError
+from hushdoc.errors import (
+    AnnotationError,
+    ArtifactError,
+    CheckpointError,
+    InputError,
+    PolicyViolationError,
+    PrivacyError,
+)
 from hushdoc.labels import LabelledDocument
 from hushdoc.synthetic_documents import ADVERSARY
 from hushdoc_export import synthetic
@@ -82,7 +89,11 @@ def test_votes_choose_public_pages_and_their_set_says_so(vote: str, tmp_path: Pa
     sealed = synthetic.export(
         tmp_path / "run", tmp_path / "set", Release(key=KEY, name="r", issuer="tests")
     )
-    documents = SyntheticDocuments.open(sealed, policy=build.policy(KEY, adversary=ADVERSARY))
+    with pytest.raises(PolicyViolationError, match="comparison with the public pages"):
+        SyntheticDocuments.open(sealed, policy=build.policy(KEY, adversary=ADVERSARY))
+    accepted = {"accounted", "not-released", "declared-public"}
+    policy = build.policy(KEY, adversary=ADVERSARY, treatments=accepted)
+    documents = SyntheticDocuments.open(sealed, policy=policy)
     assert documents.contents.method == "selection"
     assert [item.spans for item in documents] == [one.spans for one in made.documents]
     reproduction.require_public(documents, [*FORMS, *RECEIPTS])

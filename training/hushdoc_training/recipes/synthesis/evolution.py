@@ -27,6 +27,7 @@ from hushdoc.system.progress import TaskProgress
 from hushdoc_training import duplicates
 from hushdoc_training.invented.specification import FACTORS, Specification
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
 from hushdoc_training.privacy.votes import PrivateVotes
@@ -159,6 +160,7 @@ def _declared(
             **simulator.facts,
         },
         hyperparameter_tuning=tuning,
+        accesses=claims.unaccounted(name, simulator.treatments),
         assumes=(*ASSUMES, *simulator.assumes),
         releases=("synthetic-records",),
         contribution_bound=CONTRIBUTION,

@@ -7,7 +7,7 @@ those resemble a page that are nearest to it in the embedding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -39,6 +39,9 @@ ASSUMES = (
     "of one: a run with such a document is refused, which is no noised output",
     "no page that others know as public was taken out of the public ones because a protected "
     "document is like it; its absence would tell so, without noise",
+)
+COMPARED = (
+    "comparison with the public pages: a run is refused unless no document is like one of them"
 )
 NOT_AMONG_THEM = (
     "A run is refused whose public pages hold a protected document, or by its words nearly a copy "
@@ -104,6 +107,11 @@ class Simulator(Protocol[Item]):
         ...
 
     @property
+    def treatments(self) -> Mapping[str, str]:
+        """For what documents are read besides votes, and how that is accounted for."""
+        ...
+
+    @property
     def caveats(self) -> tuple[str, ...]:
         """What a reader of the claim must know besides."""
         ...
@@ -140,6 +148,7 @@ class Generator:
     settings: EvolutionSettings
     public_data: tuple[PublicData, ...] = ()
     assumes: tuple[str, ...] = ()
+    treatments: Mapping[str, str] = field(default_factory=dict)
     caveats: tuple[str, ...] = ()
 
     @property
@@ -214,6 +223,7 @@ class PublicPages:
     points: Floats
     public_data: tuple[PublicData, ...]
     assumes: tuple[str, ...] = ASSUMES
+    treatments: Mapping[str, str] = field(default_factory=lambda: {COMPARED: "declared-public"})
     caveats: tuple[str, ...] = (NOT_AMONG_THEM,)
 
     @classmethod
