@@ -290,6 +290,9 @@ def test_a_party_starts_from_the_weights_of_the_roster(
     simulated(start, receipts, plan_of(start), tmp_path / "run")
     roster = rosters.load(tmp_path / "run" / "roster.json")
     federated_parties.require_start(roster, start)
+    told = {name: value for name, value in roster.task["training"].items() if name != "read_layers"}
+    earlier = replace(roster, task={**roster.task, "training": told})  # of an earlier version
+    federated_parties.require_start(earlier, start)
     other = replace(start, model=models.model("layoutlm", labels=start.labels))
     next(iter(trained_tensors(other.model).values())).data += 1
     with pytest.raises(CheckpointError, match="differs from the roster's in: start"):

@@ -136,8 +136,9 @@ def settings_of(roster: Roster) -> FederatedSettings:
 
 def require_start(roster: Roster, start: Start) -> None:
     """Raises CheckpointError unless a party starts from the weights and labels of the roster."""
-    found = {"start": start_digest(start), **_task(start, settings_of(roster))}
-    wanted = {"start": roster.start, **roster.task}
+    settings = settings_of(roster)  # with defaults for what its version did not know
+    found = {"start": start_digest(start), **_task(start, settings)}
+    wanted = {"start": roster.start, **roster.task, **asdict(settings)}
     different = sorted(name for name in found if found[name] != wanted.get(name))
     if different:
         raise CheckpointError(

@@ -100,7 +100,7 @@ class RecipeRun:
                 run.claim(
                     training.receipt,
                     training={**declared.training, **trial.settings(omitted)},
-                    accesses=(*details.accesses, *accesses),
+                    accesses=(*declared.accesses, *details.accesses, *accesses),
                     assumes=(*declared.assumes, *details.assumes),
                 )
             )
