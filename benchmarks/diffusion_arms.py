@@ -27,7 +27,7 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 
@@ -62,7 +62,7 @@ from hushdoc_training.recipes.synthesis.diffusion_settings import (
     DiffusionSettings,
     PretrainingSettings,
 )
-from hushdoc_training.runs.run_folder import CHECKPOINT
+from hushdoc_training.runs.run_folder import CHECKPOINT, Run
 from hushdoc_training.synthesis import masks
 
 Floats = npt.NDArray[np.float64]
@@ -248,9 +248,15 @@ def public_data(options: argparse.Namespace) -> PublicData:
 def pretrained(
     public: Sequence[ImageDocument], settings: PretrainingSettings, out: Path, named: PublicData
 ) -> Path:
-    """Returns the folder of a start that learned from public pages."""
+    """Returns the folder of a start that learned from these public pages by these settings."""
     classes = tuple(sorted({one.label for one in public}))
-    if not (out / CHECKPOINT).is_dir():
+    if (out / CHECKPOINT).is_dir():
+        known = Run.read(out).settings
+        asked = {**asdict(settings), "documents": page_squares.digest(public)}
+        other = sorted(name for name in asked if known.get(name) != asked[name])
+        if other:  # private pages may be among those that it learned from
+            raise SystemExit(f"The start in '{out}' has other {', '.join(other)}: other --work.")
+    else:
         pretraining.pretrain(
             public,
             settings,

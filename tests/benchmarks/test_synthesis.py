@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +15,9 @@ from PIL import Image
 
 from hushdoc import labelled_files
 from hushdoc_training import invented
+from hushdoc_training.recipes.synthesis import page_squares
+from hushdoc_training.recipes.synthesis.diffusion_settings import PretrainingSettings
+from hushdoc_training.runs.run_folder import Run
 
 
 @pytest.fixture
@@ -86,6 +90,24 @@ def test_the_frechet_distance_of_moved_points_is_how_far_they_moved(
     assert arms.fid(points, twice) == pytest.approx(
         np.trace(np.cov(points, rowvar=False)) + (points.mean(0) ** 2).sum()
     )
+
+
+def test_a_kept_start_of_other_public_pages_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    arms = import_module("diffusion_arms")
+    settings = PretrainingSettings()
+    for documents in (page_squares.digest([]), "others"):
+        out = tmp_path / documents
+        Run.open(out, {**asdict(settings), "documents": documents}, resume=False)
+        (out / "checkpoint").mkdir()
+    assert arms.pretrained([], settings, tmp_path / page_squares.digest([]), None)
+    with pytest.raises(SystemExit, match="other documents"):
+        arms.pretrained([], settings, tmp_path / "others", None)
+    other = replace(settings, steps=1)
+    with pytest.raises(SystemExit, match="other steps"):
+        arms.pretrained([], other, tmp_path / page_squares.digest([]), None)
 
 
 @pytest.mark.slow

@@ -123,13 +123,14 @@ def images(*further: str) -> tuple[str, ...]:
     return ("train", "images", "--clipping-norm", "0.01", *few, *further)
 
 
-def diffusion_start(folder: Path) -> Path:
-    """Writes a tiny diffusion model with random weights, which saw no page."""
-    codec, denoiser = diffusion_starts.built("tiny", condition="class", classes=("a", "b"), seed=3)
+def diffusion_start(folder: Path, *, learned: bool = False) -> Path:
+    """Writes a tiny diffusion model with random weights, which saw no page; for learned layouts."""
+    condition, classes = ("layout", ()) if learned else ("class", ("a", "b"))
+    codec, denoiser = diffusion_starts.built("tiny", condition=condition, classes=classes, seed=3)
     start = diffusion_starts.DiffusionStart(
         codec=codec,
         denoiser=denoiser,
-        classes=("a", "b"),
+        classes=classes,
         claim=claims.public((), training={}),
         name="tiny",
     )

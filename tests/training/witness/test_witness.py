@@ -202,8 +202,11 @@ def test_the_shrunk_canary_leaves_every_row_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_private_diffusion_of_pages_is_what_it_claims(tmp_path: Path) -> None:
-    found = witness(hushdoc_witnessed.diffusion(hushdoc_witnessed.diffusion_start(tmp_path)))
+@pytest.mark.parametrize("trained", ["all", "layouts"])
+def test_a_private_diffusion_of_pages_is_what_it_claims(trained: str, tmp_path: Path) -> None:
+    start = hushdoc_witnessed.diffusion_start(tmp_path, learned=trained == "layouts")
+    few = ("--trained", trained, "--layout-documents", "2")
+    found = witness(hushdoc_witnessed.diffusion(start, *few))
     assert differing(found) == []
     assert found.runs == 6
     assert any("3 pages, unit document, moves" in finding.what for finding in found.findings)
