@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import hushdoc_builders as build
+import hushdoc_tiny
 import numpy as np
 import pytest
 
@@ -109,11 +110,17 @@ def _table(folder: Path) -> tuple[Path, list[str], HashedCRFModel]:
     release = Release(key=key, name="contracts", issuer="the tests")
     model = seal_table(folder / "table", table, release, dtype="int8")
     trust = TrustStore.of([TrustedKey.of(key, name="trusted")])
+    loaded = HashedCRFModel.load(model, policy=build.policy(key))
+    return model, _rules(folder, trust), loaded
+
+
+def _rules(folder: Path, trust: TrustStore) -> list[str]:
+    """Writes a policy for the page that trusts these keys, and returns its files."""
+    folder.mkdir(exist_ok=True)
     (folder / "trust.json").write_bytes(trust.to_json())
     limits = {"max_epsilon": 8, "max_delta": 1e-5, "privacy_units": ["document"]}
     (folder / "policy.json").write_text(json.dumps(limits))
-    loaded = HashedCRFModel.load(model, policy=build.policy(key))
-    return model, [str(folder / name) for name in RULES], loaded
+    return [str(folder / name) for name in RULES]
 
 
 @contextmanager
@@ -196,6 +203,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     steps["table rules"] = ["rules", *files]
     steps["table"] = ["model", str(table)]
     steps["text"] = ["document", str(folder / "text.txt")]
+    steps["exact rules"] = ["rules", *_rules(folder / "exact", hushdoc_tiny.TRUST)]
+    steps["exact model"] = ["model", str(hushdoc_tiny.sealed())]
+    for number in range(DOCUMENTS):
+        steps[f"exact {number}"] = ["document", str(folder / f"{number}.json")]
     steps["rules without policy"] = ["rules", str(CERTIFICATES / "trust.json")]
     steps["no policy"] = ["model", str(CERTIFICATES / "fl-provider-dp")]
     steps["rules"] = ["rules", *(str(CERTIFICATES / name) for name in RULES)]
@@ -249,6 +260,21 @@ def test_fields_of_a_layout_model_are_those_of_hushdoc(session: Session) -> None
         number_of_fields += len(expected)
     assert number_of_fields > 10 * DOCUMENTS
     assert others <= number_of_fields / 250
+
+
+def test_fields_of_a_layout_model_in_float32_are_the_same(session: Session) -> None:
+    model = hushdoc.KIEModel.load(hushdoc_tiny.sealed(), policy=hushdoc_tiny.policy())
+    assert session.shown["exact model"]["verdict"] == "Accepted"
+    number_of_fields = 0
+    for number, document in enumerate(session.documents):
+        answer = model.extract(document)
+        expected = [*answer.fields, *answer.below_threshold]
+        found = _fields(session.shown[f"exact {number}"])
+        assert {(label, text, tuple(words)) for label, text, words in found} == {
+            (field.label, field.text, field.word_ids) for field in expected
+        }
+        number_of_fields += len(expected)
+    assert number_of_fields > DOCUMENTS
 
 
 def test_clauses_by_a_table_are_those_of_hushdoc(session: Session) -> None:

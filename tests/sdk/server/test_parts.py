@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -191,6 +192,10 @@ def test_a_refused_artifact_and_a_taken_port_never_start(tmp_path: Path) -> None
     limits = ("--max-epsilon", 0.1, "--max-delta", 1e-5, "--unit", "document")
     trust = MODEL.parent / "trust.json"
     assert refusal("serve", MODEL, "--trust", trust, *limits) == "EPSILON_TOO_LARGE"
+    alone = shutil.copytree(MODEL, tmp_path / "alone")
+    with (alone / "privacy.intoto.jsonl").open("ab") as envelope:
+        envelope.write(b"\n")  # no longer the sample, which brings its own policy
+    assert refusal("serve", alone) == "NO_POLICY"
     both = ("serve", MODEL, MODEL, "--policy", MODEL.parent / "policy.toml")
     assert refusal(*both) == "BAD_INPUT"
     with socket.create_server(("127.0.0.1", 0)) as taken:
