@@ -143,13 +143,10 @@ class TokenClassifier(LayoutModel):
         self, input_ids: torch.Tensor, bbox: torch.Tensor, attention_mask: torch.Tensor
     ) -> torch.Tensor:
         """Returns the last layer's states, shape [batch, sequence, hidden], without images."""
-        output: Any = self.inner(
-            input_ids=input_ids,
-            **self.boxes_for(bbox),
-            attention_mask=attention_mask,
-            output_hidden_states=True,
-        )
-        states: torch.Tensor = output.hidden_states[-1]
+        encoder: Any = self.inner.base_model
+        states: torch.Tensor = encoder(
+            input_ids=input_ids, **self.boxes_for(bbox), attention_mask=attention_mask
+        )[0]
         return states
 
 
@@ -163,9 +160,8 @@ class TextClassifier(nn.Module):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Returns logits of shape [batch, sequence, tags]."""
-        logits: torch.Tensor = self.model.inner(
-            input_ids=input_ids, attention_mask=attention_mask
-        ).logits
+        no_boxes = input_ids  # which the model does not look at
+        logits: torch.Tensor = self.model(input_ids, no_boxes, attention_mask)
         return logits
 
 

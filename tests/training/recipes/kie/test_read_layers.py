@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +51,30 @@ def test_reading_more_layers_changes_no_logit_until_it_is_trained(start: Start) 
     with torch.no_grad():
         weight[:, : weight.shape[1] // 2] = 1
     assert not torch.allclose(logits(start), before)  # the first layer is read now
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "lilt", "layoutlmv3"])
+def test_every_architecture_reads_more_layers(
+    architecture: str, publish: Callable[..., Path], tmp_path: Path
+) -> None:
+    labels = LabelSet(fields=("answer", "question"))
+    sizes = {"coordinate_size": 8, "shape_size": 8} if architecture == "layoutlmv3" else {}
+    model = start_from(str(publish(architecture, **sizes)), labels, max_tokens=24).model.eval()
+    exported = model if model.reads_boxes else layout.TextClassifier(model)
+    ids, boxes, mask = model.probe(8)
+    inputs = (ids, boxes, mask) if model.reads_boxes else (ids, mask)
+    with torch.inference_mode():
+        before = exported(*inputs)
+        layout.read_more(model, 2)
+        torch.testing.assert_close(exported(*inputs), before)
+    assert model.read_layers == [1, 2]
+    model.save(tmp_path / "saved")
+    loaded = layout.load(tmp_path / "saved", architecture)
+    with torch.inference_mode():
+        torch.testing.assert_close(loaded(ids, boxes, mask), before)
+        assert (
+            loaded.hidden(ids, boxes, mask).shape[2] * 2 == loaded.states(ids, boxes, mask).shape[2]
+        )
 
 
 def test_private_training_of_several_layers_is_saved_and_loaded(
