@@ -35,7 +35,7 @@ demo-docvqa: .venv/.ready
 	kill -INT $$PPID
 
 # About half of the time of all tests; the other half runs beside it.
-HALF := tests/training tests/samples
+HALF := tests/training $(filter-out %/test_browser.py %/test_readme.py,$(wildcard tests/samples/test_*.py))
 
 test: .venv/.ready
 	@echo "Lint and one half of the tests run beside the other half, whose output comes last."
