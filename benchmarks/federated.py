@@ -21,8 +21,9 @@ held out by the fixed split of the commands and scored once, with the weights of
 All with privacy hold epsilon 8 at delta 1e-5, accounted for as they run: for each document, and of
 `provider` for each provider, against whoever gets the model and against the server with the clients
 that may collude. Settings are those of the recipe for the declared number of documents, the same
-for all private algorithms, and none was tuned for federated training. Where the encoder is frozen
-it reads each page once for all arms. With --work an interrupted benchmark goes on where it was.
+for all private algorithms, and none was tuned for federated training; the output layer reads the
+encoder's last layer alone, as that of `hushdoc federated` does. Where the encoder is frozen it
+reads each page once for all arms. With --work an interrupted benchmark goes on where it was.
 --figure draws F1 by the number of clients, as figure 1 of PrIeD-KIE does; that paper starts from an
 encoder with a new output layer, as `--start minilm` does. With --flower-python three parties of six
 processes run beside (benchmarks/federated_loopback.py). The last line is JSON, of means over the
@@ -377,7 +378,9 @@ def measured(
     if (start / "start").is_dir():
         start = start / "start"
     declared = own_data.declared(len(pages.train))
-    bench = Bench(pages=pages, start=start, scale=scale, recipe=recipe.of_size(declared))
+    sized = recipe.of_size(declared)
+    sized = replace(sized, private=replace(sized.private, read_layers=1))
+    bench = Bench(pages=pages, start=start, scale=scale, recipe=sized)
     each: dict[str, list[float]] = {}
     for arm in arms_of(bench, options.arms):
         each.setdefault(arm.key, []).append(kept(bench, arm, folder))

@@ -87,6 +87,7 @@ def main() -> int:
 def trained(corpus: Corpus, of: Recipe) -> float:
     """Trains privately by a recipe, and returns F1 on documents that nothing was learned from."""
     start, device, count = corpus.began(SETTING), torch.device("cpu"), len(corpus.private)
+    settings = recipe.fitting(of.private, start.model)
     plan = PrivacyPlan.calibrated(
         epsilon=8,
         delta=1e-5,
@@ -98,11 +99,11 @@ def trained(corpus: Corpus, of: Recipe) -> float:
     with (
         adapters.merging(start.model),
         private_training(
-            start, corpus.private, plan, of.private, charge=lambda _: None, device=device
+            start, corpus.private, plan, settings, charge=lambda _: None, device=device
         ) as private,
     ):
         for number in range(1, of.steps + 1):
-            training.decay(private.optimizer, of.private, number, of.steps)
+            training.decay(private.optimizer, settings, number, of.steps)
             private.step()
     return round(training.evaluate(start, corpus.scored, device=device).f1, 4)
 

@@ -33,6 +33,14 @@ def test_a_private_training_of_forms_is_what_it_claims(start: Path) -> None:
     assert (len(found.findings), found.runs) == (17, 7)
 
 
+@pytest.mark.slow
+def test_an_output_layer_that_reads_several_layers_is_what_is_claimed(start: Path) -> None:
+    how = ("--trained", "output", "--scaling", "public", "--read-layers", "2")
+    found = witness((*hushdoc_witnessed.kie(start), *how))
+    assert differing(found) == []
+    assert (len(found.findings), found.runs) == (18, 7)
+
+
 QUESTIONS = [
     ("pointer_start", "provider", "encoder"),
     ("pointer_start", "document", "output"),

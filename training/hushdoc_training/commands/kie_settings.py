@@ -163,7 +163,7 @@ def add_privacy(parser: CommandParser) -> None:
         type=int,
         metavar="N",
         help="how many of the encoder's layers the output layer reads, the last among them; 1: "
-        "those that it reads in the start (default: 1)",
+        "those that it reads in the start (default: the recipe's, or what the start allows)",
     )
     group.add_argument(
         "--scaling",
@@ -368,8 +368,8 @@ def _chosen_line(options: argparse.Namespace, chosen: recipe.Chosen) -> str:
     return f"Preset:     {options.preset} ({presets.PRESETS[options.preset].line()})"
 
 
-def private(options: argparse.Namespace) -> PrivateSettings:
-    """Returns the settings of a private training whose recipe is chosen."""
+def private(options: argparse.Namespace, start: Start | None = None) -> PrivateSettings:
+    """Returns the settings of a private training whose recipe is chosen, as a start allows them."""
     base = recipe.named(options.recipe).private if options.recipe else PrivateSettings()
     if options.optimizer not in (None, base.optimizer) and options.learning_rate is None:
         raise ValueError(
@@ -377,8 +377,11 @@ def private(options: argparse.Namespace) -> PrivateSettings:
             f"{base.optimizer}; give --learning-rate as well."
         )
     drawn = options.noise_distribution
+    suited = recipe.suited(base, options)
+    if start is not None and options.read_layers is None:
+        suited = recipe.fitting(suited, start.model)
     return replace(
-        recipe.with_options(recipe.suited(base, options), options),
+        recipe.with_options(suited, options),
         recipe=options.recipe or options.preset,
         loss_bound=options.noisy_loss,
         noise_distribution=None if drawn == "auto" else drawn,

@@ -282,7 +282,7 @@ def _train(
     weights = kie_data.weights_of(start, options)
     if plan is not None:
         kie_settings.require_unit(options, start)
-        private = kie_settings.private(options)
+        private = kie_settings.private(options, start)
         outcome = kie.train_private(
             start,
             documents,

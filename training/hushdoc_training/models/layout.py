@@ -379,7 +379,7 @@ def read_more(model: TokenClassifier, number: int) -> None:
     depth = len(encoder_layers(model))
     if len(model.read_layers) == number:
         return
-    if number > depth or model.read_layers or type(inner.classifier) is not nn.Linear:
+    if number > most_read(model):
         raise InputError(
             f"The output layer can't read {number} layers of this '{model.architecture}' model: "
             f"it has {depth}, and its output is {type(inner.classifier).__name__} that reads "
@@ -393,6 +393,13 @@ def read_more(model: TokenClassifier, number: int) -> None:
         inner.classifier.weight.zero_()
         inner.classifier.weight[:, -old.in_features :] = old.weight
         inner.classifier.bias.copy_(old.bias)
+
+
+def most_read(model: TokenClassifier) -> int:
+    """Returns how many layers `read_more` can let the output layer read; 1 for none but its own."""
+    classifier: Any = model.inner.get_submodule("classifier")
+    widens = type(classifier) is nn.Linear and not model.read_layers
+    return len(encoder_layers(model)) if widens else 1
 
 
 def _read_layers(config: Any) -> list[int]:

@@ -17,7 +17,7 @@ from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.models import layout
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes.kie import public_inputs
+from hushdoc_training.recipes.kie import public_inputs, recipe
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start, start_from
 from hushdoc_training.recipes.kie.training import train_private
@@ -103,6 +103,22 @@ def test_private_training_of_several_layers_is_saved_and_loaded(
     assert torch.equal(
         rows[known.tags.index(tag)], after["inner.classifier.weight"][stored.labels.tags.index(tag)]
     )
+
+
+@pytest.mark.parametrize(("fields", "expected"), [(4, [1, 2]), (5, [])])
+def test_a_recipe_reads_as_many_layers_as_a_start_allows(
+    fields: int, expected: list[int], publish: Callable[..., Path]
+) -> None:
+    """Of ten tags on LayoutLMv3's output is two layers, and stays what it is."""
+    labels = LabelSet(fields=tuple("abcde"[:fields]))
+    sizes = {"coordinate_size": 8, "shape_size": 8}
+    model = start_from(str(publish("layoutlmv3", **sizes)), labels, max_tokens=24).model
+    fitted = recipe.fitting(recipe.named("hundreds").private, model)
+    assert fitted.read_layers == max(1, len(expected))
+    if fitted.read_layers > 1:
+        layout.read_more(model, fitted.read_layers)
+    assert model.read_layers == expected
+    assert recipe.fitting(fitted, model).read_layers == 1  # those that it reads already
 
 
 def test_numbers_that_no_model_has_are_refused(start: Start, tmp_path: Path) -> None:

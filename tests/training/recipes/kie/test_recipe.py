@@ -156,6 +156,7 @@ def row(each: recipe.Recipe) -> str:
     cells = (
         "more" if each.documents is None else f"up to {each.documents:,}",
         each.private.trained + (", whitened" if each.private.scaling == "public" else ""),
+        str(each.private.read_layers),
         f"{each.sampling_rate:g}",
         str(each.steps),
         f"{each.private.learning_rate:g}",
@@ -180,3 +181,4 @@ def test_a_rate_suits_what_is_trained(told: dict[str, str], rate: float, scaling
     found = recipe.suited(recipe.named("hundreds").private, options)
     assert (found.learning_rate, found.scaling) == (rate, scaling)
     assert found.trained == (told.get("trained") or "output")
+    assert found.read_layers == (3 if (found.trained, scaling) == ("output", "public") else 1)

@@ -17,6 +17,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from hushdoc import arguments
+from hushdoc_training.models import layout
+from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 
 Settings = TypeVar("Settings", PlainSettings, PrivateSettings)
@@ -70,10 +72,12 @@ RECIPES = (
         sampling_rate=0.25,
         steps=60,
         clipping_norm=0.01,
-        private=PrivateSettings(learning_rate=2e-1, trained="output", scaling="public"),
+        private=PrivateSettings(
+            learning_rate=2e-1, trained="output", scaling="public", read_layers=3
+        ),
         plain=PlainSettings(epochs=15, batch_size=8, learning_rate=2e-4),
-        reason="the output layer alone, whitened by public words, in few large steps, as noise "
-        "outweighs them on more",
+        reason="the output layer alone, of up to three layers and whitened by public words, in few "
+        "large steps, as noise outweighs them on more",
     ),
     Recipe(
         name="thousands",
@@ -181,7 +185,12 @@ def suited(settings: PrivateSettings, options: argparse.Namespace) -> PrivateSet
     if (trained, scaling) == (settings.trained, settings.scaling):
         return settings
     rate = RATES.get((trained, scaling), OTHER_RATE)
-    return replace(settings, trained=trained, scaling=scaling, learning_rate=rate)
+    return replace(settings, trained=trained, scaling=scaling, learning_rate=rate, read_layers=1)
+
+
+def fitting(settings: PrivateSettings, model: TokenClassifier) -> PrivateSettings:
+    """Returns settings that read no more layers than the output layer of a start can read."""
+    return replace(settings, read_layers=min(settings.read_layers, layout.most_read(model)))
 
 
 def with_options(settings: Settings, options: argparse.Namespace) -> Settings:
