@@ -12,6 +12,7 @@ from typing import Any
 import hushdoc_tiny as tiny
 import hushdoc_tiny_models as models
 import pytest
+import torch
 
 from hushdoc.__main__ import main
 from hushdoc.certificate.recompute import reproduce
@@ -31,11 +32,12 @@ from hushdoc_training.federated.partition import by_provider, equal
 from hushdoc_training.federated.plan import FEAM, FEDAVG, FEDAVG_DP, PROVIDER, FederatedPlan
 from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.models import layout
+from hushdoc_training.models import layout, whitening
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.trained_tensors import trained_tensors, weights_of
 from hushdoc_training.recipes import federated_parties, federated_simulation
 from hushdoc_training.recipes.federated_parties import FederatedSettings
+from hushdoc_training.recipes.kie import public_inputs
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start
 from hushdoc_training.runs import state
@@ -297,6 +299,31 @@ def test_a_party_starts_from_the_weights_of_the_roster(
     next(iter(trained_tensors(other.model).values())).data += 1
     with pytest.raises(CheckpointError, match="differs from the roster's in: start"):
         federated_parties.require_start(roster, other)
+
+
+def test_parties_whose_directions_turn_otherwise_take_no_part(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The eigenvectors of public words may point the other way on another processor."""
+    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 3)
+    whitened = FederatedSettings(training=replace(SETTINGS.training, scaling="public"))
+    numbers = federated_parties.numbers_of(start, whitened, FEAM)
+    plan = plan_of(start, numbers=numbers, rounds=1)
+    shares = federated_simulation.divided(receipts, equal(len(receipts), CLIENTS, seed=0))
+    federated_simulation.simulate(
+        start, shares, plan, whitened, out=tmp_path / "run", name="receipts", quiet=True
+    )
+    roster = rosters.load(tmp_path / "run" / "roster.json")
+    federated_parties.require_start(roster, start)
+    found = whitening.whitening
+
+    def turned(*given: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        mean, directions = found(*given)
+        return mean, -directions
+
+    monkeypatch.setattr(whitening, "whitening", turned)
+    with pytest.raises(CheckpointError, match="differs .* in: directions.*another processor"):
+        federated_parties.require_start(roster, start)
 
 
 def test_the_command_simulates_and_says_where_a_run_stands(

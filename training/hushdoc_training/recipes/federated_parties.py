@@ -70,6 +70,11 @@ SIMULATED = (
 )
 
 
+_OTHER_DIRECTIONS = (
+    " Directions of public words, which each party computes, came out otherwise here, as they may "
+    "on another processor. Such runs need a roster whose training has the scaling 'none'."
+)
+
 _OF_ALL = ("trained", "rank", "dropout", "read_layers", "scaling", "recipe")
 """Settings that any algorithm reads."""
 
@@ -144,6 +149,7 @@ def require_start(roster: Roster, start: Start) -> None:
         raise CheckpointError(
             f"The start '{start.name}' differs from the roster's in: {', '.join(different)}. Give "
             "the model and labels that the roster was made with; its coordinator has them."
+            + (_OTHER_DIRECTIONS if "directions" in different else "")
         )
 
 
@@ -386,9 +392,16 @@ def _terms(roster: Roster, seconds: float) -> Terms:
 
 
 def _task(start: Start, settings: FederatedSettings) -> dict[str, Any]:
-    """Returns what a roster says of model, labels and settings."""
+    """Returns what a roster says of model, labels and settings.
+
+    Directions that a layer learns in are computed by each party. They turn by a rounding, and
+    changes along others must not be added up.
+    """
     task = task_of(start)
-    return {"task": task.word, **task.told(start), **asdict(settings)}
+    told = {"task": task.word, **task.told(start), **asdict(settings)}
+    if settings.training.scaling != "none":
+        told["directions"] = start_weights.digest(_own(start, settings, _CPU).model)
+    return told
 
 
 def _own(start: Start, settings: FederatedSettings, device: torch.device) -> Start:
