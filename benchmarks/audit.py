@@ -55,6 +55,12 @@ COMMANDS = {
     "forms by corrected moments": ("kie", "--optimizer", "adam-corrected", *SMALL),
     "forms by public moments": ("kie", "--optimizer", "adam-public", *SMALL),
     "forms by the top layer": ("kie", "--trained", "top:1"),
+    "forms, all weights": ("kie", "--trained", "all"),
+    "forms by biases": ("kie", "--trained", "biases"),
+    "forms by the output layer": ("kie", "--trained", "output"),
+    "forms by two layers and public words": (
+        *("kie", "--trained", "output", "--scaling", "public", "--read-layers", "2"),
+    ),
     "forms by momentum": ("kie", "--optimizer", "sgd", *SGD),
     "questions": ("docvqa",),
     "questions by document, the reader alone": (

@@ -59,6 +59,7 @@ from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.recipes.kie import recipe
 from hushdoc_training.recipes.kie import start as kie_start
 from hushdoc_training.recipes.kie.records import records_of
+from hushdoc_training.recipes.kie.start import Start as KieStart
 
 NONPRIVATE, PAPERS_TERMS = "not_private", "dp_eps8_sequence"
 DOCUMENT = {f"dp_eps{epsilon}_document": epsilon for epsilon in (1, 3, 8, 20)}
@@ -170,8 +171,8 @@ def measured(place: Place, options: argparse.Namespace) -> dict[str, Any]:
         for name in (*others, last)
         if name == last or name in chosen or name in kept_here
     }
-    windows, length = windows_of(pages, starts[last])
-    words = arms(pages, place.scale, windows, length)
+    windows, told = in_papers_terms(pages, starts[last])
+    words = arms(pages, place.scale, told)
     of_start = {name: ARMS if name == last else OF_ALL_STARTS for name in starts}
     tasks = [
         (name, arm, seed)
@@ -247,10 +248,10 @@ def nearly_untrained(place: Place) -> str:
     return shlex.quote(str(place.folder / "start"))
 
 
-def arms(pages: Pages, scale: own_data.Scale, windows: int, length: int) -> dict[str, str]:
+def arms(pages: Pages, scale: own_data.Scale, papers_terms: str) -> dict[str, str]:
     """Returns the options of each arm."""
     shown = "--private-numbers shown-unused"
-    documents, sequences = own_data.declared(len(pages.train)), own_data.declared(windows)
+    documents = own_data.declared(len(pages.train))
     return {
         NONPRIVATE: f"--not-private {scale.plain}",
         **{
@@ -258,29 +259,31 @@ def arms(pages: Pages, scale: own_data.Scale, windows: int, length: int) -> dict
             f"{scale.private}"
             for name, epsilon in DOCUMENT.items()
         },
-        PAPERS_TERMS: f"{in_papers_terms(sequences, length)} {shown} {scale.private}",
+        PAPERS_TERMS: f"{papers_terms} {shown} {scale.private}",
     }
 
 
-def in_papers_terms(windows: int, length: int) -> str:
-    """Returns options of a guarantee as the paper's, and besides of our recipe for so many."""
-    ours = recipe.of_size(windows)
-    records = max(1, round(windows * ours.sampling_rate))
-    return (
-        f"--preset pried-kie --epsilon 8 --delta {1 / windows!r} --accountant pld "
-        f"--declared-documents {windows} --max-tokens {length} --expected-records {records} "
-        f"--sampling-rate {ours.sampling_rate} --steps {ours.steps} "
-        f"--clipping-norm {ours.clipping_norm} --trained {ours.private.trained} "
-        f"--scaling {ours.private.scaling} --learning-rate {ours.private.learning_rate} --decay"
-    )
-
-
-def windows_of(pages: Pages, start: Start) -> tuple[int, int]:
-    """Returns into how many windows the training documents are cut, and of how many tokens."""
+def in_papers_terms(pages: Pages, start: Start) -> tuple[int, str]:
+    """Returns how many windows there are, and options as `terms` has them."""
     assert start.run is not None
     made = kie_start.start_from(str(start.run), None)
     records = records_of(pages.train, made.encoder, made.labels, unit="sequence")
-    return len(records), made.preprocessing.max_tokens
+    return len(records), terms(own_data.declared(len(records)), made)
+
+
+def terms(windows: int, start: KieStart) -> str:
+    """Returns options of a guarantee as the paper's, and besides of our recipe for so many."""
+    ours = recipe.of_size(windows)
+    private = recipe.fitting(ours.private, start.model)
+    records = max(1, round(windows * ours.sampling_rate))
+    return (
+        f"--preset pried-kie --epsilon 8 --delta {1 / windows!r} --accountant pld "
+        f"--declared-documents {windows} --max-tokens {start.preprocessing.max_tokens} "
+        f"--expected-records {records} --sampling-rate {ours.sampling_rate} --steps {ours.steps} "
+        f"--clipping-norm {ours.clipping_norm} --trained {private.trained} "
+        f"--scaling {private.scaling} --read-layers {private.read_layers} "
+        f"--learning-rate {private.learning_rate} --decay"
+    )
 
 
 def figures(scores: dict[str, list[float]], public: float) -> dict[str, float | None]:

@@ -2,12 +2,19 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import hushdoc_tiny
+import hushdoc_tiny_models
 import pytest
 
 from hushdoc.__main__ import main
+from hushdoc.commands.command_line import build_parser
+from hushdoc_training.commands import kie_settings
+from hushdoc_training.recipes.kie import recipe
+from hushdoc_training.recipes.kie.start import Start
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -73,13 +80,37 @@ def test_what_is_kept_is_told_of_means(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kie_utility.spread([0.6]) is None
 
 
+def tiny_start() -> Start:
+    return Start(
+        model=hushdoc_tiny_models.model("layoutlm"),
+        tokenizer_json=hushdoc_tiny.tokenizer_json(),
+        preprocessing=hushdoc_tiny.preprocessing(),
+        labels=hushdoc_tiny.LABELS,
+        claim=None,
+        name="tiny",
+    )
+
+
+@pytest.mark.parametrize("windows", [150, 250, 1200])
+def test_the_papers_terms_are_asked_for_with_the_settings_of_the_recipe(
+    windows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    kie_utility = importlib.import_module("kie_utility")
+    start = tiny_start()
+    told = kie_utility.terms(windows, start).split()
+    options = build_parser().parse_args(["train", "kie", "--data", "-", "--out", "-", *told])
+    expected = recipe.fitting(recipe.of_size(windows).private, start.model)
+    assert kie_settings.private(options) == replace(expected, recipe="pried-kie")
+
+
 def test_the_papers_terms_are_asked_for_by_a_presets_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     kie_utility = importlib.import_module("kie_utility")
     asked = ("train", "kie", "--data", "nowhere", "--out", "run", "--plan")
-    assert main([*asked, *kie_utility.in_papers_terms(250, 128).split()]) == 0
+    assert main([*asked, *kie_utility.terms(250, tiny_start()).split()]) == 0
     printed = capsys.readouterr().out
     assert "60 steps of about 62 records (sampling rate 0.25)" in printed  # of our recipe
     assert "epsilon 8 at delta 0.004 for each sequence" in printed

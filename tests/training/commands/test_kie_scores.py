@@ -110,8 +110,8 @@ def scored(data: Path, tests: Path, *further: str) -> tuple[str, ...]:
     options = build_parser().parse_args([*given, "--out", "nowhere"])
     documents = dataset.read(dataset.Source(location=str(data)))
     with kie_scores.sides(options, documents, images=False) as sides:
-        ((_, _, found),) = sides.scored
-        return tuple(labelled.document.id for labelled in found)
+        (found,) = sides.scored
+        return tuple(labelled.document.id for labelled in found.documents)
 
 
 def test_a_provider_on_both_sides_is_refused_kept_or_left_out(
@@ -174,6 +174,17 @@ def test_what_is_held_out_is_scored_and_not_trained_on(
         *(f"{value:.3f}" for value in (total.precision, total.recall, total.f1)),
     ]
     assert "note:" not in printed
+
+
+def test_a_score_on_invented_documents_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("--data", "invented:receipt", "--documents", "8", "--public", "--start", "small")
+    tested = ("--held-out", "0.4", "--test", "invented:form", *KEEP)
+    assert train(*given, *tested, "--out", tmp_path / "run") == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"Held out: \d documents, all of invented text, by the weights", printed)
+    assert re.search(r"Test: \d+ documents, all of invented text, by the weights", printed)
 
 
 @pytest.mark.parametrize(("mode", "tuning"), [("shown-unused", "none"), ("shown", "unaccounted")])

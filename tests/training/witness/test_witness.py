@@ -122,6 +122,11 @@ def test_providers_whose_changes_are_multiplied_are_not_witnessed(start: Path) -
         witness(hushdoc_witnessed.federated(start, *how))
 
 
+def test_dropout_is_refused(start: Path) -> None:
+    with pytest.raises(InputError, match="--dropout is 0.1: .* masks are independent"):
+        witness(hushdoc_witnessed.kie(start, "--dropout", "0.1"))
+
+
 def test_training_without_privacy_has_no_witness(start: Path) -> None:
     with pytest.raises(InputError, match="--algorithm fl-provider-dp"):
         witness(hushdoc_witnessed.federated(start, "--algorithm", "fedavg"))

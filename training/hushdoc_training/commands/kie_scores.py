@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from hushdoc.arguments import counted
 from hushdoc.errors import AnnotationError
-from hushdoc_training.commands.training_options import takes_noise
+from hushdoc_training.commands.training_options import of_invented, takes_noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,11 +30,21 @@ NAMED = 5
 
 
 @dataclass(frozen=True, kw_only=True)
+class Scored:
+    """Documents to score on: whose name, where they came from, whether private, which."""
+
+    title: str
+    location: str
+    private: bool
+    documents: Sequence[LabelledDocument]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sides:
-    """Documents to train on, and those to score on: whose name, whether private, which."""
+    """Documents to train on, and those to score on."""
 
     train: Sequence[LabelledDocument]
-    scored: tuple[tuple[str, bool, Sequence[LabelledDocument]], ...] = ()
+    scored: tuple[Scored, ...] = ()
 
 
 def add_options(parser: CommandParser, group: argparse._ArgumentGroup) -> None:
@@ -118,19 +128,33 @@ def sides(
 
     private = _private_options(options)
     train: Sequence[LabelledDocument] = documents
-    scored: list[tuple[str, bool, Sequence[LabelledDocument]]] = []
+    scored: list[Scored] = []
     if options.held_out:
         made = splits.split(documents, held_out=options.held_out, traits=splits.traits_of)
         train = made.train
         for line in made.lines():
             print(f"Held out:   {line}", flush=True)
-        scored.append(("Held out", "--held-out" in private, made.held_out))
+        scored.append(
+            Scored(
+                title="Held out",
+                location=options.data or "",
+                private="--held-out" in private,
+                documents=made.held_out,
+            )
+        )
     with ExitStack() as stack:
         if options.test is not None:
             source = dataset.Source(location=options.test, labels=options.labels)
             opened = dataset.opened(source, images=images, report=_report)
             found = stack.enter_context(opened)
-            scored.append(("Test", "--test" in private, _apart(options, found, train)))
+            scored.append(
+                Scored(
+                    title="Test",
+                    location=options.test,
+                    private="--test" in private,
+                    documents=_apart(options, found, train),
+                )
+            )
         yield Sides(train=train, scored=tuple(scored))
 
 
@@ -152,14 +176,15 @@ def show(options: argparse.Namespace, scored: Sides) -> None:
     from hushdoc_training.recipes.kie import training
 
     start = kie_start.start_from(str(options.out), None)
-    for title, private, documents in scored.scored:
-        if not documents:
-            print(f"{title}: no document to score.")
+    for each in scored.scored:
+        if not each.documents:
+            print(f"{each.title}: no document to score.")
             continue
-        print(f"{title}: {counted(len(documents), 'document')}, by the weights of the checkpoint")
-        for line in score_lines(training.evaluation_of(start, documents)):
+        size = counted(len(each.documents), "document")
+        print(f"{each.title}: {size}{of_invented(each.location)}, by the weights of the checkpoint")
+        for line in score_lines(training.evaluation_of(start, each.documents)):
             print(f"  {line}".rstrip())
-        if private:
+        if each.private:
             print(f"note: {NOTE}")
 
 

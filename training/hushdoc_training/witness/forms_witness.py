@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from hushdoc.errors import InputError
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.recipes.kie import recipe
 from hushdoc_training.witness import canaries, claimed, findings, named_weights
@@ -102,6 +103,12 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
         runs: What runs it.
     """
     recipe.complete(options)
+    if options.dropout:
+        raise InputError(
+            f"--dropout is {options.dropout:g}: of the same random numbers, others are drawn for a "
+            "document where one more is there. The guarantee allows that, since masks are "
+            "independent, but the witness can't tell it from a leak. Leave it out."
+        )
     asked = Asked(rate=options.sampling_rate, unit=options.privacy_unit)
     forms = forms_for(options, runs.folder)
     return witnessed(runs, forms, asked, before=weights_in(Path(options.start)))
