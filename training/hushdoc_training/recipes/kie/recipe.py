@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hushdoc import arguments
-from hushdoc_training.models import layout
-from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
+
+if TYPE_CHECKING:  # the command line knows recipes where torch is not installed
+    from hushdoc_training.models.layout import TokenClassifier
 
 Settings = TypeVar("Settings", PlainSettings, PrivateSettings)
 
@@ -190,6 +191,8 @@ def suited(settings: PrivateSettings, options: argparse.Namespace) -> PrivateSet
 
 def fitting(settings: PrivateSettings, model: TokenClassifier) -> PrivateSettings:
     """Returns settings that read no more layers than the output layer of a start can read."""
+    from hushdoc_training.models import layout
+
     return replace(settings, read_layers=min(settings.read_layers, layout.most_read(model)))
 
 
