@@ -10,7 +10,8 @@ Arms, each with `--seeds` seeds:
 
 The start learns once from the public pages: those of the classes or sources that `--public` names,
 or invented ones. With `--trained layouts`, the default, the layout of each class is all that learns
-of the private pages; `all` trains the denoiser of a start that reads classes. `fid_*` is the
+of the private pages; `all` trains the denoiser of a start that reads classes, and `denoisers` one
+for each class, all of a start that reads none. `fid_*` is the
 Frechet distance (Heusel et al. 2017) between drawn and test pages, in features of a small
 classifier of the public pages: not those of the literature. `fid_floor` is that of the private
 pages. `accuracy_synthetic_*` is the accuracy on test pages of the classifier, trained on drawn
@@ -68,10 +69,10 @@ from hushdoc_training.synthesis import masks
 Floats = npt.NDArray[np.float64]
 
 INVENTED = "invented:form+invoice+receipt+till-receipt"
-RATES = {"all": 0.1, "layouts": 0.5}
+RATES = {"all": 0.1, "denoisers": 0.1, "layouts": 0.5}
 CLIPPING_NORM = 0.001
 """Below most gradients, so that each counts as much as any other (De et al. 2022)."""
-CONDITIONS = {"all": "class", "layouts": "layout"}
+CONDITIONS = {"all": "class", "denoisers": "none", "layouts": "layout"}
 """What a start reads: layouts of public pages would be no layouts of the private classes."""
 BLUR = 0.1
 SYNTHETIC_ARMS = {"synthetic": image_arms.NETWORK, "synthetic_linear": "linear"}

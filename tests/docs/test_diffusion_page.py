@@ -35,7 +35,7 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             Image.fromarray(shades).save(tmp_path / "scans" / name / f"{number}.png")
     assert hushdoc_command_runs.run("keygen", "--out", "release", "--name", "tests") == 0
     commands = re.findall(r"```sh\n(.*?)```", TEXT, flags=re.DOTALL)
-    assert len(commands) == 2
+    assert len(commands) == 3
     for line in "".join(commands).splitlines():
         name = " ".join(line.split()[1:3])
         assert hushdoc_command_runs.run(*shlex.split(line + SMALL.get(name, ""))[1:]) == 0

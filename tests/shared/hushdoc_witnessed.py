@@ -123,9 +123,9 @@ def images(*further: str) -> tuple[str, ...]:
     return ("train", "images", "--clipping-norm", "0.01", *few, *further)
 
 
-def diffusion_start(folder: Path, *, learned: bool = False) -> Path:
-    """Writes a tiny diffusion model with random weights, which saw no page; for learned layouts."""
-    condition, classes = ("layout", ()) if learned else ("class", ("a", "b"))
+def diffusion_start(folder: Path, *, condition: str = "class") -> Path:
+    """Writes a tiny diffusion model with random weights, which saw no page."""
+    classes = ("a", "b") if condition == "class" else ()
     codec, denoiser = diffusion_starts.built("tiny", condition=condition, classes=classes, seed=3)
     start = diffusion_starts.DiffusionStart(
         codec=codec,

@@ -215,9 +215,10 @@ def test_the_shrunk_canary_leaves_every_row_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trained", ["all", "layouts"])
+@pytest.mark.parametrize("trained", ["all", "denoisers", "layouts"])
 def test_a_private_diffusion_of_pages_is_what_it_claims(trained: str, tmp_path: Path) -> None:
-    start = hushdoc_witnessed.diffusion_start(tmp_path, learned=trained == "layouts")
+    condition = {"all": "class", "denoisers": "none", "layouts": "layout"}[trained]
+    start = hushdoc_witnessed.diffusion_start(tmp_path, condition=condition)
     few = ("--trained", trained, "--layout-documents", "2")
     found = witness(hushdoc_witnessed.diffusion(start, *few))
     assert differing(found) == []

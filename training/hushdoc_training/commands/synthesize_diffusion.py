@@ -125,9 +125,9 @@ def register_diffusion(methods: Subcommands) -> None:
     add_choice(
         privacy,
         "--trained",
-        ("all", "layouts"),  # diffusion_settings.TRAINED
+        ("all", "denoisers", "layouts"),  # diffusion_settings.TRAINED
         "all",
-        "what learns: all of the denoiser, or a layout for each class alone",
+        "what learns: all of the denoiser, a denoiser for each class, or a layout for each class",
     )
     privacy.add_argument(
         "--learning-rate",
@@ -212,7 +212,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
         )
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     start = diffusion_start.load(options.start)
-    classed = bool(start.classes) or settings.trained == "layouts"
+    classed = bool(start.classes) or settings.trained != "all"
     if classed and not settings.classes:
         warn_of_labels()
     records = max(1.0, options.expected_records / max(options.sampling_rate, 1e-9))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -99,7 +100,10 @@ class Denoiser(nn.Module):
         classes: How many classes it knows; 0 where it reads none. One more label, `classes`, is of
             no class.
         inner: diffusers' UNet2DModel.
+        knows_none: Whether it reads the label of no class.
     """
+
+    knows_none = True
 
     def __init__(self, preset: DenoiserPreset, *, classes: int) -> None:
         """Builds it with random weights; on the meta device without any."""
@@ -147,6 +151,40 @@ class Denoiser(nn.Module):
         for name, value in self.named_parameters():
             if TIME in name:
                 value.requires_grad_(False)
+
+
+class ClassDenoisers(Denoiser):
+    """A denoiser for each class, all of one start; a latent is read by that of its class alone.
+
+    So a page has a gradient in the weights of its class alone, and nothing is known of no class.
+
+    Attributes:
+        each: The UNet2DModel of every class.
+    """
+
+    knows_none = False
+
+    def __init__(self, denoiser: Denoiser, *, classes: int) -> None:
+        """Begins with copies of a denoiser, which reads no classes."""
+        nn.Module.__init__(self)
+        self.preset, self.classes = denoiser.preset, classes
+        self.each = nn.ModuleList(deepcopy(denoiser.inner) for _ in range(classes))
+
+    def forward(
+        self,
+        noisy: torch.Tensor,
+        times: torch.Tensor,
+        layouts: torch.Tensor | None,
+        labels: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """Returns the noise in latents, as `Denoiser` does; each label is of a class."""
+        assert labels is not None
+        read = noisy if layouts is None else torch.cat([layouts, noisy], dim=1)
+        found = torch.zeros_like(noisy)
+        for label in labels.unique().tolist():
+            own = labels == label
+            found[own] = self.each[label](read[own], times[own]).sample
+        return found
 
 
 class LearnedLayouts(Denoiser):

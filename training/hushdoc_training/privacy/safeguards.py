@@ -109,6 +109,7 @@ class Safeguards(Generic[Example]):
         """Returns the clipper, tested on this model and these losses before the first step."""
         model, self._tested_on_records = self._model, trial_records is None
         tested = self._records if trial_records is None else trial_records
+        most = trial.TRIAL_RECORDS if trial_records is None else trial.GIVEN_RECORDS
         require_examples(tested)
         sharding.require_spanning(self.parameters, self._group)
         with (
@@ -117,7 +118,7 @@ class Safeguards(Generic[Example]):
             clipping.uncompiled(),
             watched(model, self._losses) as losses,
             watched(model, checked(trial_losses) if trial_losses else self._losses) as calm_losses,
-            self._without_unreached(losses, tested),
+            self._without_unreached(losses, tested, most),
         ):
             clipper = make_clipper()
             self._tested_as_trained = trial.require_exact(
@@ -127,6 +128,7 @@ class Safeguards(Generic[Example]):
                 tolerance=tolerance,
                 length=length,
                 drawing=losses if trial_losses else None,
+                most=most,
             )
             same_records.require_same_losses(
                 model,
@@ -224,11 +226,13 @@ class Safeguards(Generic[Example]):
             self._group.copy_from_first(value.detach() for value in values)
 
     def _without_unreached(
-        self, losses: ExampleLosses[Example], records: Sequence[Sequence[Example]]
+        self, losses: ExampleLosses[Example], records: Sequence[Sequence[Example]], most: int
     ) -> AbstractContextManager[None]:
         """Leaves out what no loss reaches, and freezes it inside the block."""
         if not self.is_sharded:
-            self.untrained = trial.unreached(self._model, self._trainable, losses, records)
+            self.untrained = trial.unreached(
+                self._model, self._trainable, losses, records, most=most
+            )
         self._group.require_agreement({"what no loss reaches": sorted(self.untrained)})
         self.parameters = {n: p for n, p in self._trainable.items() if n not in self.untrained}
         return trial.frozen(self.untrained.values())

@@ -31,6 +31,8 @@ RECORDS = 3
 EXAMPLES_OF_EACH = 2
 TRIAL_RECORDS = 2 * RECORDS
 """Records that examples are taken from: half are differentiated, all share their forward passes."""
+GIVEN_RECORDS = 64
+"""The same of records that were made for the self-test, of which all may be needed."""
 LOOKED_AT = 500
 """Records whose examples' lengths are looked at, where lengths are known."""
 
@@ -60,9 +62,10 @@ def require_exact(
     tolerance: float,
     length: Callable[[Example], int] | None = None,
     drawing: ExampleLosses[Example] | None = None,
+    most: int = TRIAL_RECORDS,
 ) -> bool | None:
     """Refuses gradients that are not of single records; returns whether `drawing` was tested."""
-    examples = trial_examples(records, length=length)
+    examples = trial_examples(records, length=length, most=most)
     if not examples:
         raise PrivacyError(
             "No record has an example, so there is nothing to train on. Check the data."
@@ -104,7 +107,10 @@ def require_exact(
 
 
 def trial_examples(
-    records: Sequence[Sequence[Example]], *, length: Callable[[Example], int] | None = None
+    records: Sequence[Sequence[Example]],
+    *,
+    length: Callable[[Example], int] | None = None,
+    most: int = TRIAL_RECORDS,
 ) -> list[Example]:
     """Returns trial examples, no two alike: of the first record, the last, and some between."""
     examples: list[Example] = []
@@ -113,7 +119,7 @@ def trial_examples(
         by_length = sorted((example for record in some for example in record), key=length)
         examples += by_length[-1:] + by_length[:1]
     chosen = (records[index] for index in _spread(len(records), len(records)))
-    for record in islice((record for record in chosen if len(record)), TRIAL_RECORDS):
+    for record in islice((record for record in chosen if len(record)), most):
         examples += record[:EXAMPLES_OF_EACH]
     different: list[Example] = []
     for example in examples:
@@ -184,9 +190,11 @@ def unreached(
     parameters: Mapping[str, nn.Parameter],
     losses: ExampleLosses[Example],
     records: Sequence[Sequence[Example]],
+    *,
+    most: int,  # of the records
 ) -> dict[str, nn.Parameter]:
     """Returns the trainable parameters that no loss reaches, and warns of them."""
-    examples = trial_examples(records)
+    examples = trial_examples(records, most=most)
     if not examples:
         return {}
     known = {id(value): name for name, value in parameters.items()}

@@ -12,10 +12,11 @@ from torch import nn
 
 from hushdoc.accounting import calibration
 from hushdoc.errors import PrivacyError
-from hushdoc_training.models.denoiser import UNET_SMALL, Denoiser
+from hushdoc_training.models.denoiser import UNET_SMALL, ClassDenoisers, Denoiser
 from hushdoc_training.privacy import clipping
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import Records
+from hushdoc_training.privacy.trial import GIVEN_RECORDS, trial_examples
 from hushdoc_training.recipes.synthesis import denoising
 from hushdoc_training.recipes.synthesis.denoising import PageExample
 
@@ -103,15 +104,19 @@ def mean_shares(model: Denoiser, examples: list[PageExample]) -> torch.Tensor:
 
 
 def clipped_sum(
-    model: Denoiser, protected: list[list[PageExample]], *, multiplicity: int = 1
+    model: Denoiser,
+    protected: list[list[PageExample]],
+    *,
+    multiplicity: int = 1,
+    clipper: type[clipping.Clipper] = clipping.BookKeeping,
 ) -> torch.Tensor:
     """Returns the noiseless clipped sum of records, each of its examples' mean loss."""
-    clipper = clipping.BookKeeping(model, clipping_norm=NORM, clipping="flat")
+    made = clipper(model, clipping_norm=NORM, clipping="flat")
     for record in protected:
         repeated = [one for one in record for _ in range(multiplicity)]
-        clipper.add(partial(mean_shares, model, repeated), torch.zeros(len(repeated), dtype=int))
-    found = torch.cat([total.flatten() for total in clipper.sums.values()])
-    clipper.clear()
+        made.add(partial(mean_shares, model, repeated), torch.zeros(len(repeated), dtype=int))
+    found = torch.cat([total.flatten() for total in made.sums.values()])
+    made.clear()
     return found
 
 
@@ -129,6 +134,88 @@ def test_repetitions_of_the_same_draws_change_nothing() -> None:
     model, protected = denoiser(), records(count=1)
     once, thrice = (clipped_sum(model, protected, multiplicity=k) for k in (1, 3))
     assert torch.allclose(once, thrice, rtol=1e-4, atol=1e-7)
+
+
+def class_denoisers(classes: int = 2, **changed: Any) -> ClassDenoisers:
+    torch.manual_seed(0)
+    model = ClassDenoisers(Denoiser(replace(TINY, **changed), classes=0).eval(), classes=classes)
+    for number, one in enumerate(model.each):  # as if they had learned already
+        for value in one.parameters():
+            value.data.add_(0.02 * number * torch.randn_like(value))
+    model.freeze_time()
+    return model
+
+
+def gradient_alone(model: ClassDenoisers, record: list[PageExample]) -> list[torch.Tensor]:
+    """Returns a record's gradient by its classes, each of a denoiser that knows no others."""
+    found = []
+    for label, own in enumerate(model.each):
+        alone = Denoiser(model.preset, classes=0).eval()
+        alone.inner.load_state_dict(own.state_dict())
+        alone.freeze_time()
+        chosen = [value for value in alone.parameters() if value.requires_grad]
+        total = torch.zeros(()) + sum(0 * value.sum() for value in chosen)
+        for page in record:
+            if page.label == label:
+                total = total + denoising.calm_losses_of(alone, [page]).sum() / len(record)
+        found.append(torch.cat([one.flatten() for one in torch.autograd.grad(total, chosen)]))
+    return found
+
+
+def test_a_page_moves_the_denoiser_of_its_class_alone() -> None:
+    """The clipped sum is that of a loop over records, each with denoisers that stand alone."""
+    model, protected = class_denoisers(), records(count=4, pages=2)
+    protected[3][1] = replace(protected[3][1], label=0)  # a document of two classes
+    expected = torch.zeros(sum(p.numel() for p in model.parameters() if p.requires_grad))
+    for record in protected:
+        blocks = gradient_alone(model, record)
+        assert [bool(block.any()) for block in blocks] == [
+            any(page.label == label for page in record) for label in (0, 1)
+        ]
+        whole = torch.cat(blocks)
+        expected += whole * min(1.0, NORM / float(whole.norm()))
+        found = clipped_sum(model, [record], clipper=clipping.OneByOne)
+        assert float(found.norm()) <= NORM
+        halves = found.chunk(2)
+        assert [bool(half.any()) for half in halves] == [bool(block.any()) for block in blocks]
+    found = clipped_sum(model, protected, clipper=clipping.OneByOne)
+    assert torch.allclose(found, expected, rtol=1e-3, atol=1e-6 * NORM)
+
+
+def test_each_latent_is_read_by_the_denoiser_of_its_class() -> None:
+    model = class_denoisers(3)
+    noisy, layouts = torch.randn(2, 4, 3, 4, 4, generator=torch.Generator().manual_seed(1))
+    times, labels = torch.tensor([1, 500, 2, 999]), torch.tensor([2, 0, 2, 1])
+    with torch.no_grad():
+        found = model(noisy, times, layouts, labels)
+        for at, label in enumerate(labels.tolist()):
+            read = torch.cat([layouts[at], noisy[at]]).unsqueeze(0)
+            alone = model.each[label](read, times[at : at + 1]).sample[0]
+            assert torch.allclose(found[at], alone, atol=1e-5)
+            assert not torch.allclose(
+                found[at], model.each[(label + 1) % 3](read, times[at]).sample
+            )
+
+
+def test_each_class_with_weights_of_its_own_is_in_the_self_test() -> None:
+    for classes in (1, 2, 7, 16):
+        found = denoising.trial_records(
+            class_denoisers(classes, channels=(4,), groups=1, attention=0)
+        )
+        assert {page.label for record in found for page in record} == {*range(classes)}
+        assert len(trial_examples(found, most=GIVEN_RECORDS)) == sum(map(len, found))
+
+
+@pytest.mark.slow
+def test_as_many_denoisers_as_there_are_classes_are_tried_and_stepped() -> None:
+    """More classes than the self-test has examples of other trainings; most have no page."""
+    model = class_denoisers(16, channels=(16,), attention=0)
+    before = {k: v.clone() for k, v in model.named_parameters() if v.requires_grad}
+    with training(model, records(count=2, pages=2), backend="one-by-one") as trained:
+        assert not trained.untrained_parameters
+        trained.step()
+    after = dict(model.named_parameters())
+    assert all(not torch.equal(after[name], value) for name, value in before.items())
 
 
 def test_losses_draw_anew_and_those_of_the_self_test_do_not() -> None:

@@ -28,6 +28,7 @@ from hushdoc_training.data import image_sets
 from hushdoc_training.data.dataset import Source
 from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.models.denoiser import TIME
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.synthesis import (
     diffusion,
@@ -218,17 +219,41 @@ def test_a_layout_of_each_class_is_all_that_learns(
     assert drawn.claim.training["layouts"] == diffusion.LEARNED
 
 
+def test_a_denoiser_of_each_class_learns_and_draws(
+    start: DiffusionStart, documents: tuple[ImageDocument, ...], tmp_path: Path
+) -> None:
+    codec, denoiser = diffusion_start.built("tiny", condition="none", classes=(), seed=0)
+    bare = replace(start, codec=codec, denoiser=denoiser, classes=())
+    settings = replace(SETTINGS, trained="denoisers", pages=2)
+    train(bare, documents, tmp_path / "run", settings=settings, layouts=None)
+    made = load_file(tmp_path / "run" / "checkpoint" / "model.safetensors")
+    for name, value in denoiser.inner.state_dict().items():
+        of_each = [made[f"denoiser.each.{number}.{name}"] for number in range(len(CLASSES))]
+        if TIME in name:
+            assert all(one.equal(value) for one in of_each)
+        else:
+            assert not any(one.equal(value) for one in of_each)
+            assert not of_each[0].equal(of_each[1])
+    drawn = drawn_checkpoint.load(tmp_path / "run")
+    assert [one["label"] for one in drawn.prompts] == list(CLASSES)
+    (guarantee,) = drawn.claim.guarantees
+    assert (guarantee.kind, drawn.claim.training["trained"]) == ("dp", "denoisers")
+    assert guarantee.epsilon == pytest.approx(8.0, rel=0.01)
+
+
+@pytest.mark.parametrize("trained", ["layouts", "denoisers"])
 @pytest.mark.parametrize("classes", [(), CLASSES])
-def test_layouts_are_learned_of_classes_by_a_start_without_them(
+def test_classes_learn_apart_from_a_start_without_them(
     classes: tuple[str, ...],
+    trained: str,
     start: DiffusionStart,
     documents: tuple[ImageDocument, ...],
     tmp_path: Path,
 ) -> None:
     codec, denoiser = diffusion_start.built("tiny", condition="layout", classes=(), seed=0)
     other = start if classes else replace(start, codec=codec, denoiser=denoiser, classes=())
-    settings = replace(SETTINGS, trained="layouts", classes=classes)
-    with pytest.raises(ValueError, match="--condition layout"):
+    settings = replace(SETTINGS, trained=trained, classes=classes)
+    with pytest.raises(ValueError, match="--condition (none or )?layout"):
         train(other, documents, tmp_path / "run", settings=settings)
     assert not (tmp_path / "run").exists()
 
@@ -376,6 +401,7 @@ def test_images_of_any_mode_are_read(mode: str, tmp_path: Path) -> None:
         {"sampling_steps": 1001},
         {"guidance": -1.0},
         {"trained": "none"},
+        {"trained": "denoisers", "guidance": 3.0},
         {"learning_rate": 1.0},
     ],
 )

@@ -15,7 +15,7 @@ from functools import partial
 import torch
 
 from hushdoc_training.models import diffusion_schedule
-from hushdoc_training.models.denoiser import Denoiser, DenoiserPreset
+from hushdoc_training.models.denoiser import Denoiser
 from hushdoc_training.models.diffusion_schedule import TIMES
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -66,7 +66,7 @@ def _losses(
     drawn = [torch.Generator().manual_seed(seed) for seed in seeds]
     times = torch.cat([torch.randint(0, TIMES, (1,), generator=own) for own in drawn])
     noise = torch.stack([torch.randn(latents.shape[1:], generator=own) for own in drawn])
-    if labels is not None:
+    if labels is not None and denoiser.knows_none:
         kept = torch.cat([torch.rand(1, generator=own) >= dropped for own in drawn])
         labels = labels.where(kept, denoiser.classes)
     return diffusion_schedule.losses(denoiser, latents, layouts, labels, times=times, noise=noise)
@@ -86,20 +86,25 @@ def batch_of(
     )
 
 
-def trial_records(preset: DenoiserPreset, *, classes: int) -> list[list[PageExample]]:
-    """Returns records of invented numbers, on which the self-test reads no document."""
+def trial_records(denoiser: Denoiser) -> list[list[PageExample]]:
+    """Returns records of invented numbers, on which the self-test reads no document.
+
+    Where classes have weights of their own, each class is in them.
+    """
+    preset, labels = denoiser.preset, denoiser.classes + denoiser.knows_none
     generator = torch.Generator().manual_seed(0)
     shape = (preset.latent_channels, preset.latent_size, preset.latent_size)
+    count = 3 if denoiser.knows_none else max(3, (labels + 1) // 2)
 
     def example(label: int) -> PageExample:
         latent, layout = torch.randn(2, *shape, generator=generator)
         return PageExample(
             latent=latent,
             layout=layout.sign() if preset.layout else None,
-            label=label % (classes + 1) if classes else 0,
+            label=label % labels if denoiser.classes else 0,
         )
 
-    return [[example(2 * number), example(2 * number + 1)] for number in range(3)]
+    return [[example(2 * number), example(2 * number + 1)] for number in range(count)]
 
 
 def private_training(
@@ -125,7 +130,7 @@ def private_training(
         records=records,
         losses=partial(losses_of, denoiser),
         trial_losses=partial(calm_losses_of, denoiser),
-        trial_records=trial_records(denoiser.preset, classes=denoiser.classes),
+        trial_records=trial_records(denoiser),
         multiplicity=multiplicity,
         max_examples=MAX_EXAMPLES,
         backend=backend,

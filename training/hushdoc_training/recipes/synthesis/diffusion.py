@@ -28,7 +28,7 @@ from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import diffusion_schedule
 from hushdoc_training.models.autoencoder import PageAutoencoder
-from hushdoc_training.models.denoiser import Denoiser, LearnedLayouts
+from hushdoc_training.models.denoiser import ClassDenoisers, Denoiser, LearnedLayouts
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
@@ -175,6 +175,7 @@ def train(
             multiplicity=settings.multiplicity,
             charge=charge,
             view=PrivateView.of("hidden"),
+            backend="one-by-one" if settings.trained == "denoisers" else "book-keeping",
         )
 
     def save(folder: Path, claim: Claim) -> None:
@@ -267,13 +268,17 @@ def _denoiser(
     start: DiffusionStart, settings: DiffusionSettings, layouts: Layouts | None
 ) -> Denoiser:
     """Returns what is trained: all weights but the time's, or the layout of each class alone."""
-    if settings.trained == "all":
+    made: Denoiser
+    if settings.trained == "layouts":
+        assert layouts is not None  # _require_fitting
+        first = page_squares.encoded(start.codec, layouts.masks).mean(0)
+        return LearnedLayouts(start.denoiser, classes=len(settings.classes), first=first)
+    if settings.trained == "denoisers":
+        made = ClassDenoisers(start.denoiser, classes=len(settings.classes))
+    else:
         made = diffusion_start.with_classes(start, settings.classes, seed=settings.seed)
-        made.freeze_time()
-        return made
-    assert layouts is not None  # _require_fitting
-    first = page_squares.encoded(start.codec, layouts.masks).mean(0)
-    return LearnedLayouts(start.denoiser, classes=len(settings.classes), first=first)
+    made.freeze_time()
+    return made
 
 
 def _require_fitting(
@@ -295,6 +300,13 @@ def _require_fitting(
                 "A layout is learned for each class, by a start that reads layouts and no classes, "
                 f"and this one reads {start.condition}; {len(settings.classes)} classes are "
                 "declared. Declare the classes, and give a start of --condition layout."
+            )
+    elif settings.trained == "denoisers":
+        if start.classes or not settings.classes:
+            raise ValueError(
+                "A denoiser is trained for each class, from a start that reads no classes, and "
+                f"this one reads {start.condition}; {len(settings.classes)} classes are declared. "
+                "Declare the classes, and give a start of --condition none or layout."
             )
     elif bool(settings.classes) != bool(start.classes):
         raise ValueError(

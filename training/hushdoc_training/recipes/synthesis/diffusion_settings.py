@@ -9,9 +9,10 @@ from hushdoc_training.drawn_checkpoint import MOST_PAGES
 from hushdoc_training.models.diffusion_schedule import SAMPLERS, TIMES
 from hushdoc_training.recipes.synthesis.diffusion_start import CONDITIONS, SIZES
 
-TRAINED = {"all": 3e-4, "layouts": 0.05}
+TRAINED = {"all": 3e-4, "denoisers": 3e-4, "layouts": 0.05}
 """What learns of the protected pages, with a step size: all weights of the denoiser but those of
-the time (DP-DocLDM), or a layout for each class alone."""
+the time, those of a denoiser for each class (DP-DocLDM has both), or a layout for each class
+alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +92,11 @@ class DiffusionSettings:
             raise ValueError(
                 f"learning_rate is {self.learning_rate}, guidance {self.guidance}; expected 0 to 1 "
                 "and 0 to 100."
+            )
+        if self.trained == "denoisers" and self.guidance != 1:
+            raise ValueError(
+                f"guidance is {self.guidance}, and the denoiser of a class knows nothing without "
+                "it; expected 1."
             )
         if len(set(self.classes)) != len(self.classes):
             raise ValueError(f"classes are {self.classes}; expected no name twice.")
