@@ -13,6 +13,7 @@ from hushdoc_training import drawn_checkpoint
 
 SMALL = ("--size", "tiny", "--autoencoder-steps", "1", "--steps", "1", "--batch-size", "2")
 DIFFUSION = ("--steps", "1", "--multiplicity", "1", "--sampler", "ddim", "--sampling-steps", "1")
+PROMISE = ("--method", "dp-promise", "--for-comparison")
 LAYOUTS = ("--layouts", "invented:receipt", "--layout-documents", "2")
 
 
@@ -52,6 +53,27 @@ def test_scans_become_drawn_pages(folder: Path, tmp_path: Path) -> None:
     assert guarantee.covers_all_private_accesses
 
 
+@pytest.mark.slow
+def test_dp_promise_says_what_its_paper_claims_and_that_it_does_not_hold(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(folder, tmp_path / "run", *PROMISE, "--pages", "2", "--first-steps", "1") == 0
+    said = capsys.readouterr().out
+    assert "would claim epsilon" in said
+    assert "It does not hold" in said
+    assert not [line for line in said.splitlines() if line.startswith("Plan") and "epsilon" in line]
+    claim = drawn_checkpoint.load(tmp_path / "run").claim
+    assert [one.kind for one in claim.guarantees] == ["none"]
+    assert any("names of the labels" in one.purpose for one in claim.data_accesses)
+    keys, away = tmp_path / "key", tmp_path / "away"
+    assert main(["keygen", "--out", str(keys), "--name", "tests"]) == 0
+    sealed = ["export", str(tmp_path / "run"), "--out", str(away), "--key", f"{keys}.key"]
+    assert main([*sealed, "--name", "scans"]) == 0
+    asked = ["--max-epsilon", "1000", "--max-delta", "0.1", "--unit", "document"]
+    assert main(["verify", str(away), "--trust", f"{keys}.trust.json", *asked]) != 0
+    assert "KIND_NOT_ALLOWED" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("further", "code"),
     [
@@ -64,6 +86,11 @@ def test_scans_become_drawn_pages(folder: Path, tmp_path: Path) -> None:
         (("--start", "nowhere"), 3),
         (("--layouts", "nowhere"), 3),
         (("--delta", "1e-2"), 1),
+        (("--method", "dp-promise"), 2),
+        (("--for-comparison",), 2),
+        ((*PROMISE, "--ledger", "ledger"), 2),
+        ((*PROMISE, "--resume"), 2),
+        ((*PROMISE, "--first-times", "1000"), 2),
     ],
 )
 def test_wrong_usage_takes_no_folder(

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hushdoc.arguments import counted
 from hushdoc.commands.parsing import usage_errors
 from hushdoc_training.commands.training_options import (
     add_choice,
@@ -27,7 +28,9 @@ from hushdoc_training.commands.training_options import (
 if TYPE_CHECKING:
     from hushdoc.certificate.claim import PublicData
     from hushdoc.commands.parsing import Subcommands
+    from hushdoc_training.privacy.plan import PrivacyPlan
     from hushdoc_training.recipes.synthesis.diffusion import Layouts
+    from hushdoc_training.recipes.synthesis.diffusion_settings import PromiseSettings
     from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
 
 IMAGES = (
@@ -135,8 +138,23 @@ def register_diffusion(methods: Subcommands) -> None:
         metavar="R",
         help="step size of Adam (default: 3e-4, and .05 for layouts)",
     )
+    promise = parser.add_argument_group("comparison, without privacy")
+    promise.add_argument(
+        "--method",
+        dest="algorithm",
+        choices=("dpdm", "dp-promise"),
+        default="dpdm",
+        help="dpdm: all steps are private; dp-promise: with a first phase that reveals pages, so "
+        "that nothing is guaranteed (default: dpdm)",
+    )
+    promise.add_argument(
+        "--for-comparison", action="store_true", help="needed for dp-promise: nothing is protected"
+    )
+    add_number(promise, "--first-steps", "N", 10, "steps of its first phase")
+    add_number(promise, "--first-times", "S", 900, "the first of the 1,000 times that it learns")
     parser.add_argument("--quiet", action="store_true", help="print no progress")
     parser.mark_expert("--learning-rate", "--seed", "--layout-documents")
+    parser.mark_expert("--method", "--for-comparison", "--first-steps", "--first-times")
     parser.set_defaults(run=run_diffusion, extra="training")
 
 
@@ -187,12 +205,18 @@ def run_diffusion(options: argparse.Namespace) -> int:
     from hushdoc_training.data import image_sets
     from hushdoc_training.data.dataset import Source
     from hushdoc_training.ledger.ledger import Ledger
-    from hushdoc_training.recipes.synthesis import diffusion, diffusion_start
-    from hushdoc_training.recipes.synthesis.diffusion_settings import TRAINED, DiffusionSettings
+    from hushdoc_training.recipes.synthesis import diffusion, diffusion_start, dp_promise
+    from hushdoc_training.recipes.synthesis.diffusion_settings import (
+        TRAINED,
+        DiffusionSettings,
+        PromiseSettings,
+    )
     from hushdoc_training.runs import loop
 
     if options.documents_changed and options.ledger is None:
         options.refuse_usage("--documents-changed needs --ledger")
+    compared = options.algorithm == "dp-promise"
+    _require_comparison(options, compared)
     if _overlaps(options.layouts, options.data):
         options.refuse_usage(
             "--layouts and --data are the same documents: a drawn page would show where text "
@@ -210,6 +234,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
             guidance=options.guidance,
             seed=options.seed,
         )
+        promise = PromiseSettings(steps=options.first_steps, since=options.first_times)
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     start = diffusion_start.load(options.start)
     classed = bool(start.classes) or settings.trained != "all"
@@ -220,7 +245,10 @@ def run_diffusion(options: argparse.Namespace) -> int:
         options.delta = small_delta(records)
     plan = calibrated(options, ledger, sampling_rate=options.sampling_rate)
     require_small_delta(plan, records)
-    print_plan(plan)
+    if compared:
+        _print_promise(plan, promise, start)
+    else:
+        print_plan(plan)
     layouts = _layouts(options, start)
     private = Source(location=options.data)
     with image_sets.opened(private) as documents:
@@ -228,6 +256,23 @@ def run_diffusion(options: argparse.Namespace) -> int:
         if taken:
             found = tuple(sorted({one.label for one in documents}))
             settings = DiffusionSettings(**{**vars(settings), "classes": found})
+        name = options.name or kie_data.name_of(private, ledger, public=False)
+        if compared:
+            with usage_errors(options):
+                dp_promise.train(
+                    start,
+                    documents,
+                    plan,
+                    settings,
+                    promise,
+                    out=options.out,
+                    name=name,
+                    layouts=layouts,
+                    labels_from_documents=taken,
+                    quiet=options.quiet,
+                )
+            print(f"Checkpoint: {options.out / 'checkpoint'}")
+            return 0
         with usage_errors(options):
             outcome = diffusion.train(
                 start,
@@ -235,7 +280,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
                 plan,
                 settings,
                 out=options.out,
-                name=options.name or kie_data.name_of(private, ledger, public=False),
+                name=name,
                 layouts=layouts,
                 labels_from_documents=taken,
                 hyperparameter_tuning=options.tuned_on,
@@ -248,6 +293,39 @@ def run_diffusion(options: argparse.Namespace) -> int:
         raise loop.interrupted_after(outcome.charged)
     print_end(options.out, ledger)
     return 0
+
+
+def _require_comparison(options: argparse.Namespace, compared: bool) -> None:
+    """Refuses DP-Promise unless it is asked for as what it is."""
+    if compared != options.for_comparison:
+        options.refuse_usage(
+            "--method dp-promise and --for-comparison go together: its first phase reveals pages, "
+            "so what it draws has no guarantee and is to be compared, never given away"
+        )
+    if compared and (options.ledger is not None or options.resume):
+        options.refuse_usage(
+            "--method dp-promise takes no --ledger, whose account of the documents would be false "
+            "after a phase that it can't charge, and no --resume"
+        )
+
+
+def _print_promise(plan: PrivacyPlan, promise: PromiseSettings, start: DiffusionStart) -> None:
+    """Prints what DP-Promise will do, and what its paper would claim of it."""
+    from hushdoc_training.recipes.synthesis import dp_promise
+
+    preset = start.denoiser.preset
+    claimed = dp_promise.papers_epsilon(
+        plan, promise, numbers=preset.latent_channels * preset.latent_size**2
+    )
+    print(
+        f"Plan:       DP-Promise, for comparison: {counted(promise.steps, 'step')} without privacy "
+        f"on times from {promise.since}, then {counted(plan.steps, 'step')} with noise multiplier "
+        f"{plan.noise_multiplier:.4g} on those below\n"
+        f"No privacy: the paper's accounting would claim epsilon {claimed:.4g} at delta "
+        f"{plan.delta:g}. It does not hold: one gradient of the first phase gives a page back. The "
+        "certificate says that nothing is guaranteed",
+        flush=True,
+    )
 
 
 def _overlaps(location: str, other: str) -> bool:

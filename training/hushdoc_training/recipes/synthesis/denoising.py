@@ -22,6 +22,7 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import Records
 from hushdoc_training.private_view import PrivateView
 
+ALL_TIMES = range(TIMES)
 DROPPED = 0.1
 """Probability of an example to be read as one of no class (Ho and Salimans 2022)."""
 
@@ -44,32 +45,47 @@ class PageExample:
     label: int
 
 
-def losses_of(denoiser: Denoiser, examples: Sequence[PageExample]) -> torch.Tensor:
+def losses_of(
+    denoiser: Denoiser,
+    examples: Sequence[PageExample],
+    *,
+    times: range = ALL_TIMES,
+    dropped: float = DROPPED,
+) -> torch.Tensor:
     """Returns the loss of each example, shape [N], each with draws of its own.
 
     They follow from a seed for each, so that nobody's company changes them.
     """
     seeds = torch.randint(0, 2**62, (len(examples),)).tolist()
-    return _losses(denoiser, examples, seeds, dropped=DROPPED)
+    return _losses(denoiser, examples, seeds, times=times, dropped=dropped)
 
 
-def calm_losses_of(denoiser: Denoiser, examples: Sequence[PageExample]) -> torch.Tensor:
+def calm_losses_of(
+    denoiser: Denoiser, examples: Sequence[PageExample], *, times: range = ALL_TIMES
+) -> torch.Tensor:
     """Returns the same losses with draws that follow from each example alone, for the self-test."""
     seeds = [zlib.crc32(one.latent.numpy().tobytes(), one.label) for one in examples]
-    return _losses(denoiser, examples, seeds, dropped=0.0)
+    return _losses(denoiser, examples, seeds, times=times, dropped=0.0)
 
 
 def _losses(
-    denoiser: Denoiser, examples: Sequence[PageExample], seeds: Sequence[int], *, dropped: float
+    denoiser: Denoiser,
+    examples: Sequence[PageExample],
+    seeds: Sequence[int],
+    *,
+    times: range,
+    dropped: float,
 ) -> torch.Tensor:
     latents, layouts, labels = batch_of(denoiser, examples)
     drawn = [torch.Generator().manual_seed(seed) for seed in seeds]
-    times = torch.cat([torch.randint(0, TIMES, (1,), generator=own) for own in drawn])
+    moments = [torch.randint(times.start, times.stop, (1,), generator=own) for own in drawn]
     noise = torch.stack([torch.randn(latents.shape[1:], generator=own) for own in drawn])
     if labels is not None and denoiser.knows_none:
         kept = torch.cat([torch.rand(1, generator=own) >= dropped for own in drawn])
         labels = labels.where(kept, denoiser.classes)
-    return diffusion_schedule.losses(denoiser, latents, layouts, labels, times=times, noise=noise)
+    return diffusion_schedule.losses(
+        denoiser, latents, layouts, labels, times=torch.cat(moments), noise=noise
+    )
 
 
 def batch_of(
@@ -117,6 +133,7 @@ def private_training(
     charge: Callable[[int], None] | None = None,
     view: PrivateView | None = None,
     backend: str = "book-keeping",
+    times: range = ALL_TIMES,  # that are learned
 ) -> PrivateTraining[PageExample]:
     """Returns private training of a denoiser, in the state that its parameters are frozen in.
 
@@ -128,8 +145,8 @@ def private_training(
         denoiser,
         optimizer,
         records=records,
-        losses=partial(losses_of, denoiser),
-        trial_losses=partial(calm_losses_of, denoiser),
+        losses=partial(losses_of, denoiser, times=times),
+        trial_losses=partial(calm_losses_of, denoiser, times=times),
         trial_records=trial_records(denoiser),
         multiplicity=multiplicity,
         max_examples=MAX_EXAMPLES,

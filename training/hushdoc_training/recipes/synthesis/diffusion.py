@@ -104,13 +104,13 @@ def train(
             guarantee would not hold.
         ValueError: The plan is not one of whole documents.
     """
-    _require_fitting(start, plan, settings, layouts)
+    require_fitting(start, plan, settings, layouts)
     page_squares.require_known(documents, settings.classes)
     used = layouts if start.denoiser.preset.layout else None
     learned = settings.trained == "layouts"
     declared = Declared(
         name=name,
-        public_data=(*start.claim.public_data, *_public(used)),
+        public_data=(*start.claim.public_data, *public_of(used)),
         training={
             "method": "latent diffusion (DP-DocLDM, DPDM)",
             "start": start.name,
@@ -151,20 +151,8 @@ def train(
     run.announce()
     if (ended := run.ended()) is not None:
         return ended
-    codec = start.codec.eval().requires_grad_(False)
-    denoiser = _denoiser(start, settings, used).eval()
-    with TaskProgress("document", quiet=True) as progress:
-        squares = page_squares.squares_of(
-            page_squares.distinct(documents),
-            codec.preset.image_size,
-            classes={name: number for number, name in enumerate(settings.classes)},
-            layout=denoiser.preset.layout,  # not where it learns them
-            seen=progress.show,
-        )
-    records = Records(page_squares.examples_of(squares, codec), unit="document")
-    optimizer = torch.optim.Adam(
-        [value for value in denoiser.parameters() if value.requires_grad], lr=settings.learning_rate
-    )
+    denoiser, records = prepared(start, documents, settings, used)
+    optimizer = adam(denoiser, settings)
 
     def make(charge: Callable[[int], None]) -> PrivateTraining[PageExample]:
         return denoising.private_training(
@@ -180,12 +168,7 @@ def train(
 
     def save(folder: Path, claim: Claim) -> None:
         read = None if learned else used
-        images, prompts = out / _DRAWN, prompts_of(settings, read)
-        draw(codec, denoiser, prompts, settings, layouts=read, folder=images, quiet=quiet)
-        weights = diffusion_start.weights_of(codec, denoiser)
-        drawn_checkpoint.save(
-            folder, prompts=prompts, images=images, claim=claim, save_weights=weights
-        )
+        save_pages(folder, claim, start.codec, denoiser, settings, layouts=read, quiet=quiet)
 
     return run.take(
         make,
@@ -196,6 +179,50 @@ def train(
         before=lambda training, number: None,
         save=save,
     )
+
+
+def prepared(
+    start: DiffusionStart,
+    documents: Sequence[ImageDocument],
+    settings: DiffusionSettings,
+    layouts: Layouts | None,
+) -> tuple[Denoiser, Records[PageExample]]:
+    """Returns the denoiser, frozen but for what learns, and the documents as it reads them."""
+    codec = start.codec.eval().requires_grad_(False)
+    denoiser = _denoiser(start, settings, layouts).eval()
+    with TaskProgress("document", quiet=True) as progress:
+        squares = page_squares.squares_of(
+            page_squares.distinct(documents),
+            codec.preset.image_size,
+            classes={name: number for number, name in enumerate(settings.classes)},
+            layout=denoiser.preset.layout,  # not where it learns them
+            seen=progress.show,
+        )
+    records = Records(page_squares.examples_of(squares, codec), unit="document")
+    return denoiser, records
+
+
+def adam(denoiser: Denoiser, settings: DiffusionSettings) -> torch.optim.Adam:
+    """Returns what steps all that is not frozen."""
+    trained = [value for value in denoiser.parameters() if value.requires_grad]
+    return torch.optim.Adam(trained, lr=settings.learning_rate)
+
+
+def save_pages(
+    folder: Path,
+    claim: Claim,
+    codec: PageAutoencoder,
+    denoiser: Denoiser,
+    settings: DiffusionSettings,
+    *,
+    layouts: Layouts | None,
+    quiet: bool,
+) -> None:
+    """Draws the pages, beside the checkpoint that it writes of them."""
+    images, prompts = folder.parent / _DRAWN, prompts_of(settings, layouts)
+    draw(codec, denoiser, prompts, settings, layouts=layouts, folder=images, quiet=quiet)
+    weights = diffusion_start.weights_of(codec, denoiser)
+    drawn_checkpoint.save(folder, prompts=prompts, images=images, claim=claim, save_weights=weights)
 
 
 def prompts_of(settings: DiffusionSettings, layouts: Layouts | None) -> list[Mapping[str, Any]]:
@@ -270,7 +297,7 @@ def _denoiser(
     """Returns what is trained: all weights but the time's, or the layout of each class alone."""
     made: Denoiser
     if settings.trained == "layouts":
-        assert layouts is not None  # _require_fitting
+        assert layouts is not None  # require_fitting
         first = page_squares.encoded(start.codec, layouts.masks).mean(0)
         return LearnedLayouts(start.denoiser, classes=len(settings.classes), first=first)
     if settings.trained == "denoisers":
@@ -281,12 +308,13 @@ def _denoiser(
     return made
 
 
-def _require_fitting(
+def require_fitting(
     start: DiffusionStart,
     plan: PrivacyPlan,
     settings: DiffusionSettings,
     layouts: Layouts | None,
 ) -> None:
+    """Raises unless a start, a plan of documents, classes and layouts belong together."""
     if start.claim.protected_data:
         raise PrivacyError(
             f"The start '{start.name}' was itself trained on protected documents, and what several "
@@ -321,7 +349,8 @@ def _require_fitting(
         )
 
 
-def _public(layouts: Layouts | None) -> tuple[PublicData, ...]:
+def public_of(layouts: Layouts | None) -> tuple[PublicData, ...]:
+    """Returns what a claim says of the documents that layouts are of."""
     return () if layouts is None or layouts.public is None else (layouts.public,)
 
 

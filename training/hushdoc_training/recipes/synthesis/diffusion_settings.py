@@ -102,6 +102,24 @@ class DiffusionSettings:
             raise ValueError(f"classes are {self.classes}; expected no name twice.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class PromiseSettings:
+    """The first phase of DP-Promise, which has no privacy.
+
+    Attributes:
+        steps: How many steps it takes, at the sampling rate of the private ones.
+        since: The first of its times; those below are of the second phase (S of the paper, 900 or
+            950 of 1,000).
+    """
+
+    steps: int = 10
+    since: int = 900
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where a setting is out of range."""
+        _require(self, steps=(1, 10**7), since=(1, TIMES - 1))
+
+
 def _require(settings: object, **ranges: tuple[int, int]) -> None:
     for name, (least, most) in ranges.items():
         value = getattr(settings, name)
