@@ -11,7 +11,8 @@ Arms, each with `--seeds` seeds:
 The start learns once from the public pages: those of the classes or sources that `--public` names,
 or invented ones. With `--trained layouts`, the default, the layout of each class is all that learns
 of the private pages; `all` trains the denoiser of a start that reads classes, and `denoisers` one
-for each class, all of a start that reads none. `fid_*` is the
+for each class, all of a start that reads none. `--dp-promise` trains all by DP-Promise, whose
+epsilon is that of its second phase alone: it protects nothing. `fid_*` is the
 Frechet distance (Heusel et al. 2017) between drawn and test pages, in features of a small
 classifier of the public pages: not those of the literature. `fid_floor` is that of the private
 pages. `accuracy_synthetic_*` is the accuracy on test pages of the classifier, trained on drawn
@@ -27,8 +28,9 @@ import contextlib
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -54,6 +56,7 @@ from hushdoc_training.recipes.synthesis import (
     denoising,
     diffusion,
     diffusion_start,
+    dp_promise,
     page_squares,
     pretraining,
 )
@@ -62,6 +65,7 @@ from hushdoc_training.recipes.synthesis.diffusion_settings import (
     TRAINED,
     DiffusionSettings,
     PretrainingSettings,
+    PromiseSettings,
 )
 from hushdoc_training.runs.run_folder import CHECKPOINT, Run
 from hushdoc_training.synthesis import masks
@@ -90,6 +94,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--invented", type=int, default=1000, help="invented pages, else")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--trained", choices=tuple(TRAINED), default="layouts")
+    parser.add_argument(
+        "--dp-promise", action="store_true", help="instead of DPDM; protects nothing"
+    )
     parser.add_argument("--size", default="small", help="of the start")
     parser.add_argument("--work", type=Path, help="folder that keeps the start, or has it")
     parser.add_argument("--autoencoder-steps", type=int, default=600)
@@ -102,6 +109,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs all arms and prints the JSON line."""
+    if options.dp_promise and options.trained != "all":
+        raise SystemExit("--dp-promise trains all of the denoiser: give --trained all.")
     began = time.monotonic()
     learned = PretrainingSettings(
         autoencoder_steps=options.autoencoder_steps,
@@ -171,7 +180,10 @@ def run(options: argparse.Namespace) -> int:
                 expected_records=max(1, round(rate * options.records)),
             )
             out = Path(scratch) / f"eps{epsilon:g}-{seed}"
-            diffusion.train(
+            train: Callable[..., object] = diffusion.train
+            if options.dp_promise:
+                train = partial(dp_promise.train, promise=PromiseSettings())
+            train(
                 diffusion_start.load(started),
                 private,
                 plan,
@@ -221,6 +233,7 @@ def run(options: argparse.Namespace) -> int:
         "cpu_minutes": round(time.process_time() / 60, 1),
         "seeds": options.seeds,
         "trained": options.trained,
+        "dp_promise": options.dp_promise,
         "start": learned.size,
         "start_steps": [learned.autoencoder_steps, learned.steps],
         "steps": options.steps,
