@@ -252,7 +252,7 @@ def start_of(name: str, place: Place, options: argparse.Namespace) -> Start:
         return Start(place=place, model=shlex.quote(str(run)), run=run)
     if name == "invented":
         at = replace(place, folder=place.folder / "invented") if options.start else place
-        run, _ = own_data.invented_start(at)
+        run, _ = own_data.invented_start(replace(at, data=options.data))
         return Start(place=at, model=shlex.quote(str(run)), run=run)
     at = replace(place, folder=place.folder / "raw")
     model = nearly_untrained(at) if options.quick else "minilm --box-level segment"
