@@ -94,7 +94,7 @@ def tiny_start() -> Start:
     )
 
 
-@pytest.mark.parametrize("windows", [150, 250, 1200])
+@pytest.mark.parametrize("windows", [150, 250, 2200])
 def test_the_papers_terms_are_asked_for_with_the_settings_of_the_recipe(
     windows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

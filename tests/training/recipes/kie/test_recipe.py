@@ -58,7 +58,7 @@ def test_recipes_are_for_more_and_more_documents() -> None:
         ({"known": 5000, "declared_documents": 50}, "tens", 50),
         ({"declared_documents": 50, "recipe": "many"}, "many", 50),
         # A divisor and a rate declare a number, as they did before there were recipes.
-        ({"expected_records": 300, "sampling_rate": 0.2}, "thousands", 1500),
+        ({"expected_records": 600, "sampling_rate": 0.2}, "thousands", 3000),
         ({"expected_records": 2, "sampling_rate": 1.0}, "tens", 2),
         ({"expected_records": 10**6}, "many", None),
     ],

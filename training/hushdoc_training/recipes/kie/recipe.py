@@ -54,8 +54,9 @@ class Recipe:
 # seen, and on 120 to 300 of the receipts of SROIE and WildReceipt that are trained on. Their norm
 # is below that of nearly every gradient, so that all documents count alike: where gradients are
 # shorter than the norm, its noise drowns them. For tens whitening was as good as not there, and
-# 122 forms of FUNSD did worse with it. What thousands and many train follows from the arithmetic
-# above.
+# 122 forms of FUNSD did worse with it. Three layers, and where hundreds ends, were chosen on a part
+# of SROIE's receipts that are trained on: 1,010 windows did better by it than by thousands. What
+# thousands and many train follows from the arithmetic above.
 RECIPES = (
     Recipe(
         name="tens",
@@ -69,7 +70,7 @@ RECIPES = (
     ),
     Recipe(
         name="hundreds",
-        documents=999,
+        documents=1999,
         sampling_rate=0.25,
         steps=60,
         clipping_norm=0.01,
