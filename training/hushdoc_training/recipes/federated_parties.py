@@ -72,7 +72,8 @@ SIMULATED = (
 
 _OTHER_DIRECTIONS = (
     " Directions of public words, which each party computes, came out otherwise here, as they may "
-    "on another processor. Such runs need a roster whose training has the scaling 'none'."
+    "on another processor, or the roster is of a version that did not note them. Such runs need a "
+    "new roster whose training has the scaling 'none'."
 )
 
 _OF_ALL = ("trained", "rank", "dropout", "read_layers", "scaling", "recipe")

@@ -198,7 +198,7 @@ def test_each_latent_is_read_by_the_denoiser_of_its_class() -> None:
 
 
 def test_each_class_with_weights_of_its_own_is_in_the_self_test() -> None:
-    for classes in (1, 2, 7, 16):
+    for classes in (1, 2, 7, 16, denoising.MOST_DENOISERS):
         found = denoising.trial_records(
             class_denoisers(classes, channels=(4,), groups=1, attention=0)
         )

@@ -258,6 +258,18 @@ def test_classes_learn_apart_from_a_start_without_them(
     assert not (tmp_path / "run").exists()
 
 
+def test_more_denoisers_than_the_self_test_can_try_take_no_folder(
+    start: DiffusionStart, documents: tuple[ImageDocument, ...], tmp_path: Path
+) -> None:
+    codec, denoiser = diffusion_start.built("tiny", condition="none", classes=(), seed=0)
+    bare = replace(start, codec=codec, denoiser=denoiser, classes=())
+    many = (*CLASSES, *map(str, range(129 - len(CLASSES))))
+    settings = replace(SETTINGS, trained="denoisers", classes=many)
+    with pytest.raises(ValueError, match="129 classes; expected at most 128"):
+        train(bare, documents, tmp_path / "run", settings=settings, layouts=None)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_blurred_layout_is_between_text_and_paper(documents: tuple[ImageDocument, ...]) -> None:
     lines = ((Box(x0=0, y0=0, x1=40, y1=24),),)
     one = replace(documents[0], lines=lines)

@@ -20,6 +20,7 @@ from hushdoc_training.models.diffusion_schedule import TIMES
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import Records
+from hushdoc_training.privacy.trial import EXAMPLES_OF_EACH, GIVEN_RECORDS
 from hushdoc_training.private_view import PrivateView
 
 ALL_TIMES = range(TIMES)
@@ -28,6 +29,9 @@ DROPPED = 0.1
 
 MAX_EXAMPLES = 64
 """Most draws in one physical batch: bounds memory and time, changes nothing else."""
+
+MOST_DENOISERS = GIVEN_RECORDS * EXAMPLES_OF_EACH
+"""Most classes with weights of their own: the self-test has an example of each."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

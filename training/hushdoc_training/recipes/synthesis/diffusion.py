@@ -336,6 +336,12 @@ def require_fitting(
                 f"this one reads {start.condition}; {len(settings.classes)} classes are declared. "
                 "Declare the classes, and give a start of --condition none or layout."
             )
+        if len(settings.classes) > denoising.MOST_DENOISERS:
+            raise ValueError(
+                f"There are {len(settings.classes)} classes; expected at most "
+                f"{denoising.MOST_DENOISERS} for a denoiser each. Declare fewer, or train all of "
+                "one that reads classes."
+            )
     elif bool(settings.classes) != bool(start.classes):
         raise ValueError(
             f"The start was trained {'with' if start.classes else 'without'} classes, and "
