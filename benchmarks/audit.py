@@ -73,6 +73,9 @@ COMMANDS = {
         *("federated_docvqa", "--algorithm", "fl-provider-dp", "--learning-rate", "0.01"),
     ),
     "images": ("images",),
+    "drawn pages": ("diffusion", "--trained", "all"),
+    "drawn pages by a denoiser for each class": ("diffusion", "--trained", "denoisers"),
+    "drawn pages by layouts of classes": ("diffusion", "--trained", "layouts"),
     "forms of two clients": ("federated",),
     "forms of clients that may be silent": (
         *("federated", "--clients", "4", "--mode", "threshold", "--silent", "1"),
@@ -272,6 +275,9 @@ def _witnessed(name: str, copy: Path) -> int:
             command = getattr(hushdoc_witnessed, task)(start, *further)
         elif task == "images":
             command = hushdoc_witnessed.images(*further)
+        elif task == "diffusion":
+            start = hushdoc_witnessed.diffusion_start(Path(folder), trained=further[1])
+            command = hushdoc_witnessed.diffusion(start, *further)
         else:
             command = ("synthesize" if task == "evolution" else "train", task, *further)
         try:

@@ -123,8 +123,9 @@ def images(*further: str) -> tuple[str, ...]:
     return ("train", "images", "--clipping-norm", "0.01", *few, *further)
 
 
-def diffusion_start(folder: Path, *, condition: str = "class") -> Path:
+def diffusion_start(folder: Path, *, trained: str = "all") -> Path:
     """Writes a tiny diffusion model with random weights, which saw no page."""
+    condition = {"all": "class", "denoisers": "none", "layouts": "layout"}[trained]
     classes = ("a", "b") if condition == "class" else ()
     codec, denoiser = diffusion_starts.built("tiny", condition=condition, classes=classes, seed=3)
     start = diffusion_starts.DiffusionStart(
@@ -141,7 +142,10 @@ def diffusion_start(folder: Path, *, condition: str = "class") -> Path:
 def diffusion(start: Path, *further: str) -> tuple[str, ...]:
     """Returns a command that trains a tiny diffusion model in two steps and draws a page."""
     few = ("--steps", "2", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")
-    drawn = ("--pages", "1", "--sampler", "ddim", "--sampling-steps", "1")
+    drawn = (
+        *("--layout-documents", "2", "--pages", "1"),
+        *("--sampler", "ddim", "--sampling-steps", "1"),
+    )
     how = ("--start", str(start), "--label", "a", "--label", "b", "--multiplicity", "2")
     return ("synthesize", "diffusion", *how, *few, *drawn, *further)
 

@@ -217,10 +217,8 @@ def test_the_shrunk_canary_leaves_every_row_read(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("trained", ["all", "denoisers", "layouts"])
 def test_a_private_diffusion_of_pages_is_what_it_claims(trained: str, tmp_path: Path) -> None:
-    condition = {"all": "class", "denoisers": "none", "layouts": "layout"}[trained]
-    start = hushdoc_witnessed.diffusion_start(tmp_path, condition=condition)
-    few = ("--trained", trained, "--layout-documents", "2")
-    found = witness(hushdoc_witnessed.diffusion(start, *few))
+    start = hushdoc_witnessed.diffusion_start(tmp_path, trained=trained)
+    found = witness(hushdoc_witnessed.diffusion(start, "--trained", trained))
     assert differing(found) == []
     assert found.runs == 6
     assert any("3 pages, unit document, moves" in finding.what for finding in found.findings)
