@@ -22,9 +22,6 @@ So it can be run in parts, which --starts, --arms and --seeds choose:
 
     python benchmarks/kie_utility.py ... --work runs/utility --starts public --arms dp_eps1_document
 
-Settings are chosen with --inner, which leaves the held-out documents alone: a fifth of the others
-is scored in their place.
-
 The last line is JSON, of means over the seeds that any part has trained, null where none has:
 
     f1_public                 the start, before it is trained on the corpus
@@ -59,8 +56,6 @@ import public_start
 from own_data import Pages, Place
 
 from hushdoc_training.checkpoint import Checkpoint
-from hushdoc_training.data import conversion
-from hushdoc_training.data.corpus import Problems
 from hushdoc_training.recipes.kie import recipe
 from hushdoc_training.recipes.kie import start as kie_start
 from hushdoc_training.recipes.kie.records import records_of
@@ -142,7 +137,6 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, help="trainings at a time (default: 2)")
     parser.add_argument("--plain", help="options of every training without privacy")
     parser.add_argument("--private", help="options of every training with privacy")
-    parser.add_argument("--inner", action="store_true", help="on the documents to train on alone")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     options = parser.parse_args()
     scale = own_data.QUICK if options.quick else own_data.FULL
@@ -153,13 +147,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = (options.work or Path(scratch)) / options.data.name
         place = Place(data=options.data, folder=folder, scale=scale)
-        if options.inner:
-            place = inner(place)
         result = measured(place, options)
     result |= {
         "plain": scale.plain,
         "private": scale.private,
-        "inner": options.inner,
         "quick": options.quick,
         "start": None if options.start is None else options.start.name,
         "threads": int(os.environ["OMP_NUM_THREADS"]),
@@ -167,15 +158,6 @@ def main() -> int:
     }
     print(json.dumps(result))
     return 0
-
-
-def inner(place: Place) -> Place:
-    """Returns the place of a corpus of the documents to train on alone."""
-    data = place.folder / "inner.jsonl"
-    if not data.is_file():
-        place.folder.mkdir(parents=True, exist_ok=True)
-        conversion.convert(Pages.read(place).train, data, Problems(), images=False)
-    return replace(place, data=data, folder=place.folder / "inner")
 
 
 def measured(place: Place, options: argparse.Namespace) -> dict[str, Any]:
@@ -252,7 +234,7 @@ def start_of(name: str, place: Place, options: argparse.Namespace) -> Start:
         return Start(place=place, model=shlex.quote(str(run)), run=run)
     if name == "invented":
         at = replace(place, folder=place.folder / "invented") if options.start else place
-        run, _ = own_data.invented_start(replace(at, data=options.data))
+        run, _ = own_data.invented_start(at)
         return Start(place=at, model=shlex.quote(str(run)), run=run)
     at = replace(place, folder=place.folder / "raw")
     model = nearly_untrained(at) if options.quick else "minilm --box-level segment"

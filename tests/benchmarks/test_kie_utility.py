@@ -34,10 +34,7 @@ KEYS = ALL_STARTS | {
 def test_quick_run_prints_every_figure_and_goes_on(run: Any, funsd: Path, tmp_path: Path) -> None:
     told = ("--quick", "--data", str(funsd), "--work", str(tmp_path / "work"))
     part = ("--starts", "invented", "--arms", "dp_eps1_document", "--workers", "1")
-    chosen, _ = run("kie_utility", *told, *part, "--inner")
-    assert chosen["inner"] is True
     result, printed = run("kie_utility", *told, *part)
-    assert chosen["num_train"] + chosen["num_held_out"] == result["num_train"]
     assert printed.count("$ hushdoc train") == 2
     assert set(result) >= KEYS
     found = {key for key in KEYS if result[key] is not None}
