@@ -48,7 +48,9 @@ const verbs = {
   drop: async (target, file) => {
     const { x, y, width, height } = await page.locator(target).boundingBox();
     const session = await context.newCDPSession(page);
-    await page.locator(`${target} > span`).evaluate((name) => { name.textContent = ''; });
+    for (const name of [`${target} > span`, '#status']) {
+      await page.locator(name).evaluate((shown) => { shown.textContent = ''; });
+    }
     for (const type of ['dragEnter', 'dragOver', 'drop']) {
       await session.send('Input.dispatchDragEvent', { type, x: x + width / 2, y: y + height / 2,
         data: { items: [], files: [file], dragOperationsMask: 1 } });

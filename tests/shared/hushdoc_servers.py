@@ -7,7 +7,8 @@ import io
 import json
 import ssl
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,14 +71,23 @@ class Running:
         received = {key.lower(): value for key, value in found.getheaders()}
         reply = Reply(status=found.status, headers=received, body=found.read())
         connection.close()
+        if "x-request-id" in received:  # its line is written once the answer is sent
+            self.wait(lambda: received["x-request-id"] in self.log.getvalue())
         return reply
+
+    def wait(self, done: Callable[[], bool]) -> None:
+        """Waits until something is so, ten seconds at most."""
+        end = time.monotonic() + 10
+        while not done() and time.monotonic() < end:
+            time.sleep(0.005)
 
     def form(self, path: str, *files: tuple[str, bytes], **fields: str) -> Reply:
         """Sends files and fields as a form."""
         return self.ask(path, form(*files, **fields), f"multipart/form-data; boundary={BOUNDARY}")
 
-    def lines(self) -> list[dict[str, Any]]:
-        """Returns what was logged."""
+    def lines(self, least: int = 0) -> list[dict[str, Any]]:
+        """Returns what was logged, once there are so many lines."""
+        self.wait(lambda: self.log.getvalue().count("\n") >= least)
         return [json.loads(line) for line in self.log.getvalue().splitlines()]
 
 
