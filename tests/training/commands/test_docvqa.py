@@ -13,7 +13,8 @@ from hushdoc_training import invented
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.invented.settings import InventedConfig
 from hushdoc_training.models import vt5
-from hushdoc_training.recipes.docvqa.settings import DEFAULTS
+from hushdoc_training.recipes.docvqa import public_inputs
+from hushdoc_training.recipes.docvqa.settings import DEFAULTS, SCALED
 from hushdoc_training.recipes.docvqa.start import start_from
 from hushdoc_training.runs.run_folder import CONFIGURATION
 
@@ -36,7 +37,10 @@ def test_a_pointer_reads_windows_of_its_default_length_where_nobody_says_another
     assert DEFAULTS["vt5"].max_tokens == 256
 
 
-def test_a_public_start_is_trained_on_privately_by_providers(tmp_path: Path) -> None:
+def test_a_public_start_is_trained_on_privately_by_providers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 2)
     public, private = tmp_path / "public", tmp_path / "private"
     begin = ["train", "docvqa", *DATA, "--start", "small", "--max-tokens", "128"]
     assert main([*begin, "--public", "--out", str(public)]) == 0
@@ -47,7 +51,11 @@ def test_a_public_start_is_trained_on_privately_by_providers(tmp_path: Path) -> 
     (guarantee,) = stored.claim.guarantees
     assert guarantee.unit == "provider"
     assert stored.claim.training["architecture"] == "pointer"
-    assert [data.name for data in stored.claim.public_data] == [DATA[1]]
+    assert [data.name for data in stored.claim.public_data] == [DATA[1], public_inputs.DATA.name]
+    assert (stored.claim.training["trained"], stored.claim.training["scaling"]) == (
+        SCALED.trained,
+        SCALED.scaling,
+    )
     assert stored.asking.max_tokens == 128
     assert main(goes_on) == 3  # two runs are never mixed
     assert main([*goes_on, "--resume"]) == 0

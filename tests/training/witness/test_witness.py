@@ -12,6 +12,7 @@ import pytest
 from hushdoc.__main__ import main
 from hushdoc.errors import InputError, PrivacyError
 from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.recipes.docvqa import public_inputs
 from hushdoc_training.witness import canaries
 from hushdoc_training.witness.entropy import Entropy, coins, just_above, just_below, key_with
 from hushdoc_training.witness.findings import Witnessed
@@ -60,6 +61,21 @@ def test_a_private_training_on_questions_is_what_it_claims(
     assert (len(found.findings), found.runs) == (17, 7)
     what = {"provider": "3 documents", "document": "3 questions"}[unit]
     assert any(f"{what}, unit {unit}, moves" in finding.what for finding in found.findings)
+
+
+@pytest.mark.slow
+def test_a_last_layer_scaled_by_public_questions_is_what_is_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of letters, as the tiny start knows no other words.
+    questions = tmp_path / "public"
+    canaries.questions(questions, 6, length=10, documents=1, last=False)
+    monkeypatch.setattr(public_inputs, "SOURCE", str(questions))
+    start = hushdoc_witnessed.pointer_start(tmp_path / "start")
+    how = ("--trained", "output", "--scaling", "public", "--algorithm", "dp-sgd")
+    found = witness(hushdoc_witnessed.docvqa(start, *how))
+    assert differing(found) == []
+    assert (len(found.findings), found.runs) == (18, 7)
 
 
 CHANGES = [hushdoc_witnessed.docvqa, hushdoc_witnessed.federated_docvqa]

@@ -133,8 +133,22 @@ def register(tasks: Subcommands) -> None:
         "provider",
         "what the guarantee protects: all documents of a provider together, or each document",
     )
-    add_number(privacy, "--sampling-rate", "Q", 0.25, "probability of each record to be in a step")
-    add_budget(parser, privacy, steps=40, clipping_norm=0.1, expected_records=40)
+    add_recipe_number(
+        privacy,
+        "--sampling-rate",
+        "Q",
+        float,
+        "probability of each record to be in a step",
+        default=settings.told_private("sampling_rate"),
+    )
+    add_budget(
+        parser,
+        privacy,
+        steps=None,
+        clipping_norm=None,
+        expected_records=None,
+        told=settings.told_private,
+    )
     add_number(
         privacy,
         "--canaries",
@@ -143,19 +157,25 @@ def register(tasks: Subcommands) -> None:
         "invented providers that take part by coins and bound this run's epsilon from below",
     )
     training = parser.add_argument_group("training")
-    add_choice(
-        training,
+    training.add_argument(
         "--algorithm",
-        ("dp-adam", "fl-provider-dp"),
-        "dp-adam",
-        "what is clipped and noised of a record: its gradient, or what training on it alone moves",
+        choices=settings.ALGORITHMS,
+        help="what is clipped and noised of a record: its gradient, for Adam or plain steps, or "
+        f"what training on it alone moves (default: {settings.told_private('algorithm')})",
     )
     add_number(training, "--passes", "N", 1, "of fl-provider-dp: over the rows of each record")
     training.add_argument(
         "--trained",
         metavar="WHAT",
         help="which parameters are trained: with privacy as for `train kie` (default: "
-        f"{settings.told('trained')}), without it all (default) or output",
+        f"{settings.told_private('trained')}), without it all (default) or output",
+    )
+    training.add_argument(
+        "--scaling",
+        choices=("none", "public"),
+        help="public: with privacy the last layer of a pointer's reader learns alone, in "
+        "directions that invented questions vary in, each scaled before clipping and noise "
+        "(default: public for a pointer whose --trained nobody gives, else none)",
     )
     add_recipe_number(
         training,
@@ -163,7 +183,8 @@ def register(tasks: Subcommands) -> None:
         "RATE",
         float,
         "step size, the largest of a training; of fl-provider-dp that of AdamW on each record",
-        default=settings.told("learning_rate"),
+        default=f"{settings.told('learning_rate')}; with privacy, of a scaled pointer, by the "
+        "plan's noise",
     )
     add_number(training, "--epochs", "N", 1.0, "passes over the rows, without privacy")
     add_recipe_number(
@@ -180,6 +201,7 @@ def register(tasks: Subcommands) -> None:
         "--image-encoder",
         "--max-tokens",
         "--trained",
+        "--scaling",
         "--batch-size",
         "--algorithm",
         "--passes",
@@ -196,7 +218,7 @@ def run(options: argparse.Namespace) -> int:
     require_installed()
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.data import dataset, providers
-    from hushdoc_training.recipes.docvqa.start import reads_images
+    from hushdoc_training.recipes.docvqa.start import architecture_of, reads_images
 
     private = takes_noise(options)
     invented = options.data.startswith("invented:")
@@ -204,9 +226,11 @@ def run(options: argparse.Namespace) -> int:
         options.refuse_usage("--canaries is a number from 0, for private training")
     if options.documents is not None and private and not invented:
         options.refuse_usage(FIRST_DOCUMENTS)
-    if options.passes != 1 and (options.algorithm != "fl-provider-dp" or not private):
+    if options.passes != 1 and (options.algorithm != settings.PROVIDER or not private):
         options.refuse_usage("--passes is of private training with --algorithm fl-provider-dp")
     ledger = ledger_of(options)
+    if private:
+        settings.complete(options, options.architecture or architecture_of(options.start))
     plan = _plan(options, ledger) if private else None
     source = dataset.Source(
         location=options.data, documents=options.documents, seed=options.seed, labels=None
@@ -250,17 +274,22 @@ def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
     return made
 
 
-def _complete(options: argparse.Namespace, start: Start) -> None:
+def _complete(options: argparse.Namespace, start: Start, plan: PrivacyPlan | None) -> None:
     """Sets what nobody gave: the start's own length of windows, and the defaults of its kind."""
     from hushdoc_training.recipes.docvqa import training as docvqa
 
     options.max_tokens = start.asking.max_tokens
     defaults = settings.DEFAULTS[start.asking.kind]
-    if options.trained is None and not takes_noise(options):
+    if options.trained is None:
         options.trained = docvqa.PLAIN[0]
-    for name in ("trained", "learning_rate", "batch_size"):
-        if getattr(options, name) is None:
-            setattr(options, name, getattr(defaults, name))
+    if options.batch_size is None:
+        options.batch_size = defaults.batch_size
+    if options.learning_rate is None:
+        options.learning_rate = (
+            defaults.learning_rate
+            if plan is None
+            else settings.private_rate(plan, algorithm=options.algorithm, scaling=options.scaling)
+        )
 
 
 def _train(
@@ -300,7 +329,7 @@ def _train(
         resumed=options.out if options.resume else None,
         seed=options.seed,
     )
-    _complete(options, start)
+    _complete(options, start, plan)
     name = options.name or kie_data.name_of(source, ledger, public=options.public)
     weights = kie_data.published_weights(start.name, start.claim, options)
     if options.image_encoder is not None:
@@ -311,14 +340,20 @@ def _train(
         local = None
         with usage_errors(options):
             private = PrivateSettings(trained=options.trained, recipe=options.preset)
-            if options.algorithm == "fl-provider-dp":
+            if options.algorithm == settings.PROVIDER:
                 local = LocalTraining(
                     passes=options.passes,
                     batch_size=options.batch_size,
                     learning_rate=options.learning_rate,
                 )
             else:
-                private = replace(private, learning_rate=options.learning_rate)
+                private = replace(
+                    private,
+                    learning_rate=options.learning_rate,
+                    scaling=options.scaling,
+                    optimizer="sgd" if options.algorithm == "dp-sgd" else "adam",
+                    decay=options.algorithm != "dp-sgd",
+                )
         outcome = docvqa.train_private(
             start,
             documents,

@@ -142,6 +142,10 @@ def add_overlap(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def _told(name: str) -> str:
+    return "the recipe's"
+
+
 def add_budget(
     parser: CommandParser,
     group: argparse._ArgumentGroup,
@@ -149,10 +153,11 @@ def add_budget(
     steps: int | None,
     clipping_norm: float | None,
     expected_records: int | None,
+    told: Callable[[str], str] = _told,
 ) -> None:
     """Adds all of a private run but --epsilon: what is spent, and what is shown and grouped.
 
-    A default of None is a recipe's.
+    A default of None is a recipe's, or what `told` says of a setting's name.
     """
     add_spending(
         parser,
@@ -160,6 +165,7 @@ def add_budget(
         steps=steps,
         clipping_norm=clipping_norm,
         expected_records=expected_records,
+        told=told,
     )
     add_choice(
         group,
@@ -181,10 +187,11 @@ def add_spending(
     steps: int | None,
     clipping_norm: float | None,
     expected_records: int | None,
+    told: Callable[[str], str] = _told,
 ) -> None:
     """Adds what a private run spends besides --epsilon: delta, steps, clipping, divisor, ledger."""
     _add_delta(group)
-    _add_budgeted(group, "--steps", "N", int, steps, "number of private steps")
+    _add_budgeted(group, "--steps", "N", int, steps, "number of private steps", told("steps"))
     _add_budgeted(
         group,
         "--expected-records",
@@ -193,6 +200,7 @@ def add_spending(
         expected_records,
         "divisor of the noised sum: about how many records a step has, chosen without looking "
         "at the data",
+        told("expected_records"),
     )
     _add_budgeted(
         group,
@@ -201,6 +209,7 @@ def add_spending(
         float,
         clipping_norm,
         "norm to which the gradient of a record is clipped",
+        told("clipping_norm"),
     )
     _add_ledger(parser, group)
     parser.mark_expert("--clipping-norm")
@@ -285,9 +294,10 @@ def _add_budgeted(
     kind: Callable[[str], float],
     default: float | None,
     about: str,
+    told: str = "",
 ) -> None:
     if default is None:
-        add_recipe_number(group, option, metavar, kind, about)
+        add_recipe_number(group, option, metavar, kind, about, default=told)
     else:
         add_number(group, option, metavar, default, about)
 

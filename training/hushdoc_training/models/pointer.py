@@ -134,14 +134,24 @@ class Reader(nn.Module):
         Those of the page are [batch, sequence, hidden], of the questions [batch, questions, length,
         hidden].
         """
+        return self.scores(page, self.read(page, mask, asked, asked_mask))
+
+    def read(
+        self, page: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor, asked_mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Returns a state of each question beside its page, shape [batch, questions, hidden]."""
         batch, questions, length, hidden = asked.shape
         tokens = asked.reshape(batch, questions * length, hidden)
         tokens = (tokens - self.centre) / self.spread
         for layer in self.layers:
             tokens = layer(tokens, page, mask)
         weights = asked_mask[..., None].to(tokens.dtype)
-        whole = (tokens.reshape(asked.shape) * weights).sum(2) / weights.sum(2).clamp(min=1)
-        ends = self.ends(whole).reshape(batch, questions * 2, hidden) / hidden**0.5
+        return (tokens.reshape(asked.shape) * weights).sum(2) / weights.sum(2).clamp(min=1)
+
+    def scores(self, page: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
+        """Returns scores, shape [batch, sequence, questions, 2], of what `read` returns."""
+        batch, questions, hidden = read.shape
+        ends = self.ends(read).reshape(batch, questions * 2, hidden) / hidden**0.5
         return (page @ ends.transpose(1, 2)).reshape(batch, -1, questions, 2)
 
 

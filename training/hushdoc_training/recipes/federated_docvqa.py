@@ -28,7 +28,7 @@ def prepared(start: Start, settings: PrivateSettings, *, device: torch.device) -
         PrivacyError: Settings are asked for that this training does not have.
     """
     require_shared(settings)
-    require_known(settings)
+    require_known(settings, start.asking)
     unreached = {*start.unreached()}
     private.prepared(start, settings, device=device)
     for name, value in start.model.named_parameters():

@@ -10,6 +10,8 @@ import argparse
 from pathlib import Path
 
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint, holds_questions
+from hushdoc_training.recipes.docvqa import settings
+from hushdoc_training.recipes.docvqa.start import architecture_of
 from hushdoc_training.witness import canaries, forms_witness, providers_witness
 from hushdoc_training.witness.command_runs import CommandRuns
 from hushdoc_training.witness.federation import Alone, Federation
@@ -23,10 +25,11 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
     Raises:
         InputError: What is released is not what is summed, but was multiplied by something.
     """
+    settings.complete(options, options.architecture or architecture_of(options.start))
     several = options.privacy_unit == "provider"
     forms = _written(options, runs.folder, documents=canaries.WINDOWS if several else 1)
     canary = f"{canaries.WINDOWS} {'documents' if several else 'questions'}"
-    if options.algorithm != "dp-adam":
+    if options.algorithm == settings.PROVIDER:
         return providers_witness.changes(options, runs, Alone(forms=forms), canary=canary)
     start = Path(options.start or "")
     return forms_witness.witnessed(

@@ -17,7 +17,7 @@ from hushdoc_training.invented import stream
 from hushdoc_training.invented.settings import InventedConfig
 from hushdoc_training.models import pointer
 from hushdoc_training.privacy import claims
-from hushdoc_training.recipes.docvqa import frozen_encoder, private
+from hushdoc_training.recipes.docvqa import frozen_encoder, private, public_inputs
 from hushdoc_training.recipes.docvqa.private import losses_of, private_training
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import train_plain
@@ -39,7 +39,9 @@ def start(receipts: list[LabelledDocument]) -> Start:
     return start_from("small", max_tokens=96, max_question=40, vocabulary=lambda: texts)
 
 
-def moved(start: Start, documents: list[LabelledDocument]) -> tuple[torch.Tensor, int]:
+def moved(
+    start: Start, documents: list[LabelledDocument], scaling: str
+) -> tuple[torch.Tensor, int]:
     """Returns Adam's moments after some steps without noise, and how often windows were read."""
     start = replace(start, model=copy.deepcopy(start.model))
     calls = 0
@@ -49,7 +51,7 @@ def moved(start: Start, documents: list[LabelledDocument]) -> tuple[torch.Tensor
         calls += 1
 
     plan = make_plan(privacy_unit="provider", sampling_rate=1.0, steps=STEPS, expected_records=1)
-    settings = PrivateSettings(trained="output", learning_rate=1e-2)
+    settings = PrivateSettings(trained="output", scaling=scaling, learning_rate=1e-2)
     with (
         known_streams(noise=Silent()),
         private_training(
@@ -64,13 +66,15 @@ def moved(start: Start, documents: list[LabelledDocument]) -> tuple[torch.Tensor
         return torch.cat([value["exp_avg"].flatten() for value in state]), calls
 
 
+@pytest.mark.parametrize("scaling", ["none", "public"])
 def test_it_moves_as_inside_the_pointer_and_reads_once(
-    start: Start, receipts: list[LabelledDocument], monkeypatch: pytest.MonkeyPatch
+    scaling: str, start: Start, receipts: list[LabelledDocument], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone, once = moved(start, receipts)
+    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 1)
+    alone, once = moved(start, receipts, scaling)
     with monkeypatch.context() as patch:
         patch.setattr(frozen_encoder, "MOST_KEPT", 0)
-        unkept, often = moved(start, receipts)
+        unkept, often = moved(start, receipts, scaling)
     assert torch.equal(alone, unkept)
     assert often == STEPS * once > 0
 
@@ -78,7 +82,7 @@ def test_it_moves_as_inside_the_pointer_and_reads_once(
         return start.model, partial(losses_of, start, device=device)
 
     monkeypatch.setattr(private, "trained_part", whole)
-    inside, _ = moved(start, receipts)
+    inside, _ = moved(start, receipts, scaling)
     assert float(inside.norm()) > 0.1 * CLIP
     assert float((alone - inside).norm()) < 3e-2 * float(inside.norm())  # bfloat16
 

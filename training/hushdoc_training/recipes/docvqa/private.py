@@ -23,6 +23,7 @@ from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
+from hushdoc_training.recipes.docvqa import public_inputs
 from hushdoc_training.recipes.docvqa.frozen_encoder import FrozenEncoder
 from hushdoc_training.recipes.docvqa.rows import NONE, Example, Row, records_of
 from hushdoc_training.recipes.docvqa.start import Start
@@ -125,9 +126,14 @@ def how_to_sum(start: Start, settings: PrivateSettings) -> dict[str, Any]:
 
 
 def prepared(start: Start, settings: PrivateSettings, *, device: torch.device) -> Pointer | VT5:
-    """Freezes what is not to be trained, and returns the start's model where it is trained."""
+    """Freezes what is not to be trained, and returns the start's model where it is trained.
+
+    A pointer that is scaled learns in the last layer of its reader alone (`public_inputs`).
+    """
     model = start.model.eval()  # the probe in freeze must not draw dropout masks
     start.room.freeze(model, trained=Trained.of(settings.trained))
+    if settings.scaling == "public" and isinstance(model, Pointer):
+        public_inputs.whiten(start, model)
     model.to(device)
     set_dropout(model, settings.dropout)
     return model

@@ -159,6 +159,12 @@ def start_from(
     return made
 
 
+def architecture_of(source: str | None) -> str:
+    """Returns the architecture that a start has where nobody names one."""
+    stored = source is not None and holds_questions(Path(source))
+    return DocVQACheckpoint.load(Path(str(source))).architecture if stored else "pointer"
+
+
 def reads_images(source: str) -> bool:
     """Returns whether a start is a run or checkpoint of this task that reads images."""
     folder = Path(source)

@@ -30,7 +30,7 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import PrivateSteps
 from hushdoc_training.private_view import COUNTS, PrivateView
 from hushdoc_training.recipes import starts
-from hushdoc_training.recipes.docvqa import canaries
+from hushdoc_training.recipes.docvqa import canaries, public_inputs
 from hushdoc_training.recipes.docvqa.canaries import Canaries
 from hushdoc_training.recipes.docvqa.private import (
     losses_of,
@@ -184,14 +184,14 @@ def train_private(
         view.note(COUNTS)
     by_document = plan.privacy_unit == "document"
     grouped = by_document and arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
-    require_known(settings, local)
+    require_known(settings, start.asking, local)
     require_readable(documents, start.asking)
     started_from = added_to(start)
     defined = unit_definition(plan.privacy_unit)
     moved = claim_words.change_bound(plan.privacy_unit, plan.clipping_norm)
     declared = Declared(
         name=name,
-        public_data=(*history(start), *public_data),
+        public_data=(*history(start), *public_data, *_prepared_by(settings)),
         training={**described(start), **_claimed(settings, local)},
         hyperparameter_tuning=hyperparameter_tuning,
         unit_definition=duplicates.defined(defined) if grouped else defined,
@@ -328,7 +328,9 @@ def require_readable(documents: Sequence[LabelledDocument], asking: Asking) -> N
     require_images(documents, asking.image)
 
 
-def require_known(settings: PrivateSettings, local: LocalTraining | None = None) -> None:
+def require_known(
+    settings: PrivateSettings, asking: Asking, local: LocalTraining | None = None
+) -> None:
     """Raises PrivacyError for settings that this training does not have."""
     if local is not None:
         default = asdict(PrivateSettings())
@@ -343,17 +345,24 @@ def require_known(settings: PrivateSettings, local: LocalTraining | None = None)
                 "by what local training moves. Leave them out, or set its local training."
             )
         return
+    scaled = settings.scaling == "public"
     unknown = {
         "optimizer": (settings.optimizer == "adam-public", "another optimizer"),
-        "scaling": (settings.scaling == "public", "'none'"),
+        "scaling": (scaled and asking.kind != "pointer", "'none'"),
+        "trained": (scaled and settings.trained != "output", "'output' with the scaling 'public'"),
         "read_layers": (settings.read_layers > 1, "1"),
     }
     for name, (lacking, expected) in unknown.items():
         if lacking:
             raise PrivacyError(
-                f"{name} is '{getattr(settings, name)}', which training on questions does not "
-                f"have; expected {expected}. Leave it out."
+                f"{name} is '{getattr(settings, name)}', which training a {asking.kind} on "
+                f"questions does not have; expected {expected}. Leave it out."
             )
+
+
+def _prepared_by(settings: PrivateSettings) -> tuple[PublicData, ...]:
+    """Returns the public data that settings measure something on before the first step."""
+    return (public_inputs.DATA,) if settings.scaling == "public" else ()
 
 
 def _claimed(settings: PrivateSettings, local: LocalTraining | None) -> dict[str, Any]:
