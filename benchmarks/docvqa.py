@@ -5,6 +5,8 @@ r"""Answers about providers that no training saw, and what models tell of those 
     python benchmarks/docvqa.py --no-nearest --work runs/pointers --seeds 1 \
         --pointer-start demo-docvqa-output/runs/public --arms pointer_start pointer_nonprivate
     python benchmarks/docvqa.py --no-nearest --model runs/public
+    python benchmarks/docvqa.py --no-nearest --pointer-start runs/public --work runs/sets \
+        --sroie path/to/sroie --on sroie forms
     python benchmarks/docvqa.py --quick
 
 Without training (`nearest_label`: the label most like the question by MiniLM, and what is beside
@@ -26,6 +28,12 @@ private providers are asked all:
     local_eps8        at provider unit by the paper's own mechanism, FL-PROVIDER-DP with one client
     federated_eps8    at provider unit by four clients, whose clipped gradients are added up
 
+On documents that a start never saw, `--on` trains pointers from --pointer-start as `hushdoc train
+docvqa` does (`docvqa_sets`): on SROIE's companies, and asks others; and on invented forms. Arms are
+those of --set-arms; `nonprivate` trains all, `nonprivate_reader` the reader alone. With --inner the
+documents to train on are parted by provider once more, to choose settings by. A JSON line for each
+set goes before the last.
+
 With --work they are kept, an arm and seed at a time: a later call with other --arms or --seeds goes
 on, and prints the tables of all that is there. The tables are those of Tito et al. (2023): utility
 (3, 6), members against others (1, 9), hidden answers (2, 7, 8), attacks (4, 10, 11). The groups are
@@ -42,19 +50,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
+import docvqa_sets
 import machine
 import torch
 from docvqa_arms import ARCHITECTURES, ARMS, NOT_RUN, QUICK, SCALES, Arms
 from docvqa_nearest import NearestLabel
-from docvqa_tables import figures, tables
+from docvqa_tables import figures, measured, tables
 
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.audit import provider_membership
 from hushdoc_training.data import dataset, providers
-from hushdoc_training.question_scores import Answering, QuestionScore
 from hushdoc_training.recipes.docvqa.scores import Scorer
 from hushdoc_training.recipes.docvqa.start import start_from
 
@@ -82,6 +89,18 @@ def main() -> int:
     parser.add_argument("--seeds", nargs="*", type=int, default=[1, 2, 3], help="of the arms")
     for architecture in ARCHITECTURES:
         parser.add_argument(f"--{architecture}-start", help="a public run to start from")
+    parser.add_argument("--on", nargs="*", choices=("sroie", "forms"), default=[], help="sets")
+    parser.add_argument(
+        "--set-arms",
+        nargs="*",
+        choices=docvqa_sets.ARMS,
+        default=docvqa_sets.ARMS,
+        metavar="ARM",
+        help=f"of --on: {' '.join(docvqa_sets.ARMS)}",
+    )
+    parser.add_argument(
+        "--inner", action="store_true", help="of --on: ask providers that are else trained on"
+    )
     parser.add_argument("--providers", type=int, help="that a pointer is trained on")
     parser.add_argument("--attack-seeds", type=int, help="of each attack (default: 5, quick: 1)")
     parser.add_argument(
@@ -124,12 +143,31 @@ def main() -> int:
             for seed in seeds:
                 print(f"{arm}, seed {seed}: {made.result(arm, seed)['members']}", flush=True)
         results = made.kept(ARMS)
+        for name in options.on:
+            print(json.dumps(_on(name, options, nearest, options.work or Path(folder))), flush=True)
     for line in tables(results):
         print(line)
     stamp = machine.stamp(began, "torch", "transformers")
     line = {**figures(nearest, results), "sets": nearest, "models": trained, "not_run": NOT_RUN}
     print(json.dumps({**line, "quick": options.quick, **stamp}))
     return 0
+
+
+def _on(
+    name: str, options: argparse.Namespace, nearest: dict[str, dict[str, Any]], work: Path
+) -> dict[str, Any]:
+    """Returns the figures of pointers that are trained on a set."""
+    if options.pointer_start is None or (name == "sroie" and options.sroie is None):
+        raise SystemExit("--on needs --pointer-start, and for sroie --sroie; name both.")
+    which = docvqa_sets.forms() if name == "forms" else docvqa_sets.sroie(options.sroie)
+    which = which.inner() if options.inner else which
+    made = docvqa_sets.Pointers(options.pointer_start, which, work / "sets")
+    results: dict[str, list[dict[str, Any]]] = {}
+    for arm in options.set_arms:
+        seeds = options.seeds if arm != "start" else options.seeds[:1]
+        results[arm] = [made.result(arm, seed) for seed in seeds]
+        print(f"{name}, {arm}: {[one['anls'] for one in results[arm]]}", flush=True)
+    return docvqa_sets.figures(which, results, nearest.get(name, {}).get("anls"))
 
 
 def _sets(options: argparse.Namespace) -> dict[str, Sequence[LabelledDocument]]:
@@ -142,31 +180,6 @@ def _sets(options: argparse.Namespace) -> dict[str, Sequence[LabelledDocument]]:
         receipts = dataset.read(dataset.Source(location=str(options.sroie)))
         sets["sroie"] = providers.split(receipts, seed=options.seed).non_members
     return sets
-
-
-def measured(answering: Answering, documents: Sequence[LabelledDocument]) -> dict[str, Any]:
-    """Returns what an arm's answers are worth, and the CPU seconds that they took."""
-    began = time.process_time()
-    scores = answering.score(documents)
-    seconds = time.process_time() - began
-    answerable = [score for score in scores if score.answers]
-    keys = sorted({score.key for score in answerable if score.key is not None})
-    return {
-        "documents": len(documents),
-        "providers": len({item.provider for item in documents}),
-        "questions": len(scores),
-        "answerable": len(answerable),
-        "anls": anls(scores),
-        "anls_answerable": anls(answerable),
-        "exact": round(fmean(score.exact_match for score in scores), 3),
-        "by_key": {key: anls([one for one in answerable if one.key == key]) for key in keys},
-        "cpu_seconds": round(seconds, 1),
-    }
-
-
-def anls(scores: Sequence[QuestionScore]) -> float:
-    """Returns the mean of normalised similarities (Biten et al. 2019)."""
-    return round(fmean(score.nls for score in scores), 3)
 
 
 if __name__ == "__main__":

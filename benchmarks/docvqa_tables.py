@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, pstdev
 from typing import Any
+
+from hushdoc.labels import LabelledDocument
+from hushdoc_training.question_scores import Answering, QuestionScore
 
 Result = Mapping[str, Any]
 Results = Mapping[str, Sequence[Result]]
 """Of each arm that ran, one result for each seed."""
 
 SIDES = ("members", "others")
+
+
+def measured(answering: Answering, documents: Sequence[LabelledDocument]) -> dict[str, Any]:
+    """Returns what an arm's answers are worth, and the CPU seconds that they took."""
+    began = time.process_time()
+    scores = answering.score(documents)
+    seconds = time.process_time() - began
+    answerable = [score for score in scores if score.answers]
+    keys = sorted({score.key for score in answerable if score.key is not None})
+    return {
+        "documents": len(documents),
+        "providers": len({item.provider for item in documents}),
+        "questions": len(scores),
+        "answerable": len(answerable),
+        "anls": anls(scores),
+        "anls_answerable": anls(answerable),
+        "exact": round(fmean(score.exact_match for score in scores), 3),
+        "by_key": {key: anls([one for one in answerable if one.key == key]) for key in keys},
+        "cpu_seconds": round(seconds, 1),
+    }
+
+
+def anls(scores: Sequence[QuestionScore]) -> float:
+    """Returns the mean of normalised similarities (Biten et al. 2019)."""
+    return round(fmean(score.nls for score in scores), 3)
 
 
 def figures(nearest: Mapping[str, Any], results: Results) -> dict[str, float | None]:

@@ -85,6 +85,40 @@ def test_figures_are_null_for_what_did_not_run_and_means_of_what_did(
     assert "vt5_nonprivate         0.100 +-0.000 | 0.500 +-0.000 | 0.500 +-0.100" in lines
 
 
+def test_what_is_kept_of_a_gain_stands_beside_what_is_kept_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import docvqa_sets
+
+    def result(anls: float) -> dict[str, Any]:
+        return {"anls": anls, "exact": anls / 2, "by_key": {"total": anls}, "rate": 3.0}
+
+    which = docvqa_sets.forms(6, 2)
+    assert {item.provider for item in which.train}.isdisjoint(item.provider for item in which.asked)
+    inner = which.inner()
+    inside = [item.document.id for part in (inner.train, inner.asked) for item in part]
+    assert sorted(inside) == sorted(item.document.id for item in which.train)
+    assert {item.provider for item in inner.train}.isdisjoint(item.provider for item in inner.asked)
+    results = {
+        "start": [result(0.5)],
+        "nonprivate": [result(0.8)],
+        "nonprivate_reader": [result(0.9), result(0.9)],
+        "provider_eps8": [result(0.65), result(0.55)],
+    }
+    found = docvqa_sets.figures(which, results, 0.4)
+    assert (found["anls_nearest_label"], found["anls_start"]) == (0.4, 0.5)
+    assert found["anls_pointer_nonprivate"] == 0.9  # the better of both
+    assert found["retention_provider_eps8"] == pytest.approx(0.6 / 0.9, abs=1e-4)
+    assert found["gain_kept_provider_eps8"] == pytest.approx((0.6 - 0.5) / (0.9 - 0.5), abs=1e-4)
+    assert found["spread"]["provider_eps8"] == pytest.approx(0.0707, abs=1e-4)
+    assert found["seeds"] == {arm: len(each) for arm, each in results.items()}
+    assert found["by_key"]["provider_eps8"] == {"total": 0.6}
+    assert found["anls_document_eps1"] is found["retention_document_eps1"] is None
+    lost = docvqa_sets.figures(which, {**results, "start": [result(0.95)]}, None)
+    assert lost["gain_kept_provider_eps8"] is None  # nothing was gained without privacy
+
+
 def test_states_are_computed_once_and_are_those_of_the_encoder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -155,3 +189,29 @@ def test_pointers_are_trained_from_a_public_run_that_is_named(
     for run in (tmp_path / "arms").glob("pointer_*-1-0"):
         learned = docvqa_arms.start_from(str(run)).model.inner.state_dict()
         assert all(learned[name].equal(value) for name, value in encoder.items())
+
+
+@pytest.mark.slow
+def test_private_arms_of_a_set_move_the_last_layer_alone_and_are_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import docvqa_arms
+    import docvqa_sets
+
+    begun = docvqa_arms.Arms(tmp_path / "own", docvqa_arms.QUICK, {}).start("pointer")
+    public = str(tmp_path / "own" / "pointer-public")
+    made = docvqa_sets.Pointers(public, docvqa_sets.forms(6, 2), tmp_path / "sets")
+    arms = ("start", "nonprivate", "nonprivate_reader", "provider_eps8", "document_eps8")
+    found = {arm: made.result(arm, 1) for arm in arms}
+    assert found["start"] == made.result("start", 1)
+    assert all(0 <= one["anls"] <= 1 for one in found.values())
+    before = begun.model.state_dict()
+    for arm in arms[1:]:
+        after = docvqa_sets.start_from(str(tmp_path / "sets" / f"forms-{arm}-1")).model.state_dict()
+        moved = {name for name, value in after.items() if not value.equal(before[name])}
+        assert moved
+        if arm.endswith("eps8"):
+            assert moved <= {"reader.ends.weight", "reader.ends.bias"}
+        if arm == "nonprivate_reader":
+            assert all(name.startswith("reader.") for name in moved)

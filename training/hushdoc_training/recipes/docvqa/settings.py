@@ -61,7 +61,7 @@ SCALED = Private(
 
 OTHERS = Private()
 
-MOST_MOVED, MOST_NOISE = 9.0, 1.5
+MOST_MOVED, MOST_NOISE = 9.0, 1.0
 """How far a record alone may move a scaled layer in a step, and the standard deviation of the noise
 that all steps may add to one of its numbers: what sets the rate of its steps."""
 
