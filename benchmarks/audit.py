@@ -91,6 +91,10 @@ COMMANDS = {
     "classes": ("classifier", "--mode", "dp-sgd", *TABLE),
     "terms of clauses": ("clauses", "--mode", "term-dp", "--rows", "65536"),
     "terms of classes": ("classifier", "--mode", "term-dp", "--rows", "65536"),
+    "votes of images": (
+        *("selection", "--label", "a", "--label", "b", "--rounds", "2", "--quiet"),
+        *("--public", "invented:receipt", "--public-documents", "10", "--pages", "4"),
+    ),
     "votes": ("evolution", "--vote", "moments", "--pool", "20", "--rounds", "2", "--quiet"),
 }
 """What the witness looks at, in settings that take seconds."""
@@ -279,7 +283,11 @@ def _witnessed(name: str, copy: Path) -> int:
             start = hushdoc_witnessed.diffusion_start(Path(folder), trained=further[1])
             command = hushdoc_witnessed.diffusion(start, *further)
         else:
-            command = ("synthesize" if task == "evolution" else "train", task, *further)
+            command = (
+                "synthesize" if task in ("evolution", "selection") else "train",
+                task,
+                *further,
+            )
         try:
             found = witness(command)
         except (HushdocError, ValueError) as error:  # the command refuses to go on

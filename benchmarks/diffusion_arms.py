@@ -18,7 +18,8 @@ classifier of the public pages: not those of the literature. `fid_floor` is that
 pages. `accuracy_synthetic_*` is the accuracy on test pages of the classifier, trained on drawn
 pages as on real ones, and `accuracy_synthetic_linear_*` that of the linear one. `step_ratio` is the
 processor time of a private step, of all weights, over a plain one.
-`accuracy_evolution_*` is null: evolution votes by words, and these pages have none.
+`accuracy_evolution_*` is that of the classifier on public pages that private votes chose for each
+class (`synthesize selection`), as many as are drawn.
 """
 
 from __future__ import annotations
@@ -41,7 +42,6 @@ import numpy.typing as npt
 import torch
 
 from hushdoc.certificate.claim import PublicData
-from hushdoc.reading import drawing
 from hushdoc_export.synthetic import contact_sheet
 from hushdoc_training import drawn_checkpoint
 from hushdoc_training.data import image_sets
@@ -72,7 +72,6 @@ from hushdoc_training.synthesis import masks
 
 Floats = npt.NDArray[np.float64]
 
-INVENTED = "invented:form+invoice+receipt+till-receipt"
 RATES = {"all": 0.1, "denoisers": 0.1, "layouts": 0.5}
 CLIPPING_NORM = 0.001
 """Below most gradients, so that each counts as much as any other (De et al. 2022)."""
@@ -143,7 +142,7 @@ def run(options: argparse.Namespace) -> int:
         found.setdefault(name, []).append(value)
         print(json.dumps({name: round(value, 4)}), flush=True)
 
-    invented = Source(location=INVENTED, documents=options.invented)
+    invented = Source(location=image_arms.INVENTED, documents=options.invented)
     with contextlib.ExitStack() as stack:
         scratch = stack.enter_context(tempfile.TemporaryDirectory())
         source = Source(location=options.data)
@@ -151,11 +150,9 @@ def run(options: argparse.Namespace) -> int:
         offered = documents
         if not options.public:
             offered = stack.enter_context(image_sets.opened(invented))
-        public = [
-            one
-            for one in offered
-            if not options.public or {one.label, one.source} & {*options.public}
-        ]
+        public = list(offered)
+        if options.public:
+            public = image_arms.public_of(offered, options.public)
         private, test = image_arms.divided(documents, options.records, public=options.public)
         if options.quick:
             public, test = public[:: len(public) // 8], test[:40]
@@ -198,7 +195,7 @@ def run(options: argparse.Namespace) -> int:
                 options.sheets.mkdir(parents=True, exist_ok=True)
                 sheet = contact_sheet(list(map(made.image, range(len(made.prompts))))[:SHEET])
                 (options.sheets / f"diffusion-eps{epsilon:g}.png").write_bytes(sheet)
-            pages = drawn_documents(out)
+            pages = image_arms.drawn_documents(out)
             drawn.append((epsilon, pages))
             once = replace(plain, seed=seed)
             for arm, architecture in SYNTHETIC_ARMS.items():
@@ -219,6 +216,18 @@ def run(options: argparse.Namespace) -> int:
                     steps=direct_steps,
                 )
                 note(f"accuracy_{arm}_eps{epsilon:g}", value)
+            for epsilon in image_arms.EPSILONS:
+                pages = image_arms.chosen(
+                    private,
+                    public,
+                    epsilon=epsilon,
+                    seed=seed,
+                    records=options.records,
+                    pages=settings.pages,
+                )
+                for arm, architecture in image_arms.CHOSEN_ARMS.items():
+                    value = image_arms.real(pages, test, settings=once, architecture=architecture)
+                    note(f"accuracy_{arm}_eps{epsilon:g}", value)
         features = Features(public, plain)
         expected = features(test)
         note("fid_floor", fid(features(private), expected))
@@ -227,7 +236,6 @@ def run(options: argparse.Namespace) -> int:
         note("step_ratio", step_ratio(start, private, settings.multiplicity))
     line = {
         **{name: round(float(np.mean(values)), 4) for name, values in found.items()},
-        **{f"accuracy_evolution_eps{epsilon:g}": None for epsilon in image_arms.EPSILONS},
         "spread": {name: round(float(np.std(values)), 4) for name, values in found.items()},
         "minutes": round((time.monotonic() - began) / 60, 1),
         "cpu_minutes": round(time.process_time() / 60, 1),
@@ -252,7 +260,7 @@ def run(options: argparse.Namespace) -> int:
 def public_data(options: argparse.Namespace) -> PublicData:
     """Returns what certificates say of the public pages."""
     return PublicData(
-        name="+".join(options.public) or INVENTED,
+        name="+".join(options.public) or image_arms.INVENTED,
         uses=("pretraining", "layouts"),
         privacy_status="published documents" if options.public else "invented by a generator",
         overlap_with_protected="none",
@@ -288,19 +296,6 @@ def masks_of(public: Sequence[ImageDocument], size: int) -> list[page_squares.Fl
     squares = page_squares.squares_of(public, size, classes={}, layout=True)
     every = [square.mask for own in squares for square in own if square.mask is not None]
     return [mask for mask in every if masks.has_text(mask)]
-
-
-def drawn_documents(run: Path) -> list[ImageDocument]:
-    """Returns the pages that a run has drawn, with their classes."""
-    made = drawn_checkpoint.load(run)
-    return [
-        ImageDocument(
-            id=drawn_checkpoint.id_of(number),
-            label=prompt["label"],
-            pages=drawing.open_pages(made.image(number)).pages,
-        )
-        for number, prompt in enumerate(made.prompts)
-    ]
 
 
 class Features:

@@ -182,7 +182,7 @@ def _of_specifications(made: SyntheticCheckpoint) -> _Set:
 
 
 def _of_pages(made: DrawnCheckpoint) -> _Set:
-    """Returns documents of the pages that a model has drawn: their class, and no word."""
+    """Returns documents of pages that are images alone: their class, and no word."""
 
     def items() -> Iterator[tuple[str, bytes, bytes]]:
         for number, prompt in enumerate(made.prompts):
@@ -195,14 +195,14 @@ def _of_pages(made: DrawnCheckpoint) -> _Set:
     digests = "".join(_digest(made.image(number)) for number in range(len(made.prompts)))
     return _Set(
         claim=made.claim,
-        method=DRAWN,
+        method=made.method,
         generator=drawn_checkpoint.VERSION,
         labels=NO_LABELS,
         count=len(made.prompts),
         fields=set(),
         items=items(),
         step={
-            "step": "seal-drawn-pages",
+            "step": "seal-drawn-pages" if made.method == DRAWN else "seal-chosen-images",
             "dataDependent": False,
             "from": _digest(digests.encode()),
             "generator": drawn_checkpoint.VERSION,

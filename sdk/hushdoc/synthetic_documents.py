@@ -40,6 +40,9 @@ DRAWN = "diffusion"
 CHOSEN = "selection"
 """The method of a set whose pages are public ones that private votes chose."""
 
+MOVED = "image-selection"
+"""The method of a set whose pages are images of public ones, slightly moved, that votes chose."""
+
 SPECIFICATION = "specification"
 """Key of a line beside those of a labelled document."""
 
@@ -61,7 +64,7 @@ class Shard(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnPage(Record):
-    """A line of a set that a model drew: a page of no words, its class, and its size in pixels."""
+    """A line of a set of images alone: a page of no words, its class, and its size in pixels."""
 
     id: str = stored(text)
     width: int = stored(integer(minimum=1))
@@ -83,7 +86,7 @@ class Contents(Record):
     """What the manifest's preprocessing declares of a set.
 
     Attributes:
-        method: How it was made: "evolution", "selection" or "diffusion".
+        method: How it was made: "evolution", "selection", "image-selection" or "diffusion".
         generator: Version of what makes a page of its specification.
         labels: The label set of the documents; "none" where they have classes alone.
         shards: Its files, in the order of the documents.
@@ -101,7 +104,8 @@ class SyntheticDocument:
 
     What a model drew has no words, and a class as its document type where the model read classes;
     its specification is the class, the number of the public layout, and the seed. That of a public
-    page that was chosen says so, and is no more.
+    page that was chosen says so, and is no more; of a moved one it is the class, the number of the
+    page and that of the copy.
     """
 
     labelled: LabelledDocument
@@ -203,7 +207,7 @@ def _read(opened: Artifact, contents: Contents) -> Iterator[SyntheticDocument]:
                 f"{len(images)} images; declared are {shard.count}"
             )
         for line in lines:
-            made = _document(line, drawn=contents.method == DRAWN)
+            made = _document(line, drawn=contents.method in (DRAWN, MOVED))
             name = made.labelled.document.id
             if name in names or name not in images:
                 raise bad_documents(

@@ -54,7 +54,8 @@ def test_a_quick_run_prints_every_figure(
     monkeypatch.setattr(sys, "argv", told)
     assert arms.main() == 0
     line = json.loads(capsys.readouterr().out.splitlines()[-1])
-    names = {f"accuracy_{arm}_eps{epsilon}" for arm in ("dp_adam", "dp_linear") for epsilon in "15"}
+    every = ("dp_adam", "dp_linear", "evolution", "evolution_linear")
+    names = {f"accuracy_{arm}_eps{epsilon}" for arm in every for epsilon in "15"}
     assert {name for name in line if name.startswith("accuracy")} == {*names, "accuracy_real"}
     assert {*line["spread"]} == {*names, "accuracy_real"}
     assert all(0 <= line[name] <= 1 for name in names)

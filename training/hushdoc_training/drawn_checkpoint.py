@@ -1,9 +1,9 @@
-"""Checkpoints of pages that a model has drawn: the folder that diffusion hands to export.
+"""Checkpoints of images of pages: the folder that diffusion or selection hands to export.
 
-checkpoint.json     format version, task, method, sampler
-prompts.jsonl       what each page was drawn from: class, layout, seed
+checkpoint.json     format version, task, method
+prompts.jsonl       what each page was made from: class, layout and seed, or public page and copy
 images/             the PNG file of each page, page-00000.png
-model.safetensors   the weights that drew them, which are not released
+model.safetensors   the weights that drew them, if a model did, which are not released
 claim.json          what training says about privacy; export seals and signs it
 """
 
@@ -17,33 +17,35 @@ from pathlib import Path
 from typing import Any
 
 from hushdoc.certificate.claim import Claim
-from hushdoc.synthetic_documents import DRAWN
+from hushdoc.synthetic_documents import DRAWN, MOVED
 from hushdoc.system import atomic_files
 from hushdoc_training import checkpoint
 from hushdoc_training.checkpoint import damage
 from hushdoc_training.synthetic_checkpoint import MOST_DOCUMENTS, TASK
 
-METHOD = DRAWN
 VERSION = 1
-"""Of how a page follows from a model and a prompt."""
+"""Of how a page follows from a prompt, and a model or public pages."""
 
 MOST_PAGES = MOST_DOCUMENTS
 
 _PROMPTS, _IMAGES = "prompts.jsonl", "images"
-_KEYS = {"label", "layout", "seed"}
+_KEYS = {DRAWN: {"label", "layout", "seed"}, MOVED: {"label", "page", "copy"}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnCheckpoint:
-    """Pages that a model has drawn.
+    """Images of pages.
 
     Attributes:
         folder: Where it stands.
-        prompts: What each page was drawn from: "label", "layout" and "seed".
-        claim: What training says about privacy.
+        method: DRAWN or MOVED.
+        prompts: What each was drawn from, "label", "layout" and "seed"; or, of those that were
+            moved, "label", "page" and "copy".
+        claim: What training or votes say about privacy.
     """
 
     folder: Path
+    method: str
     prompts: tuple[Mapping[str, Any], ...]
     claim: Claim
 
@@ -65,6 +67,7 @@ def image_path(folder: Path, number: int) -> Path:
 def save(
     folder: Path,
     *,
+    method: str = DRAWN,
     prompts: Sequence[Mapping[str, Any]],
     images: Path,
     claim: Claim,
@@ -72,7 +75,7 @@ def save(
 ) -> None:
     """Writes a checkpoint of a folder of images where nothing may be yet, whole or not at all."""
     with atomic_files.new_folder(folder) as partial:
-        head = {"formatVersion": checkpoint.FORMAT_VERSION, "task": TASK, "method": METHOD}
+        head = {"formatVersion": checkpoint.FORMAT_VERSION, "task": TASK, "method": method}
         (partial / "checkpoint.json").write_text(json.dumps(head, indent=2) + "\n")
         (partial / _PROMPTS).write_text("".join(json.dumps(one) + "\n" for one in prompts))
         save_weights(partial)
@@ -89,17 +92,18 @@ def load(folder: Path) -> DrawnCheckpoint:
     with damage(folder):
         lines = (folder / _PROMPTS).read_text(encoding="utf-8").splitlines()
         prompts = tuple(json.loads(line) for line in lines)
-        if head.get("method") != METHOD or not 0 < len(prompts) <= MOST_PAGES:
-            raise ValueError(f"its method is {head.get('method')}, of {len(prompts)} pages")
-        if any(not isinstance(one, dict) or set(one) != _KEYS for one in prompts):
-            raise ValueError(f"a prompt has other keys than {', '.join(sorted(_KEYS))}")
+        method = head.get("method")
+        if method not in _KEYS or not 0 < len(prompts) <= MOST_PAGES:
+            raise ValueError(f"its method is {method}, of {len(prompts)} pages")
+        if any(not isinstance(one, dict) or set(one) != _KEYS[method] for one in prompts):
+            raise ValueError(f"a prompt has other keys than {', '.join(sorted(_KEYS[method]))}")
         for number in range(len(prompts)):
             if not image_path(folder / _IMAGES, number).is_file():
                 raise ValueError(f"the image of {id_of(number)} is missing")
         claim = Claim.from_json((folder / "claim.json").read_bytes())
-    return DrawnCheckpoint(folder=folder, prompts=prompts, claim=claim)
+    return DrawnCheckpoint(folder=folder, method=method, prompts=prompts, claim=claim)
 
 
 def holds_pages(folder: Path) -> bool:
-    """Returns whether a folder, or the checkpoint in it, is of drawn pages."""
+    """Returns whether a folder, or the checkpoint in it, is of images of pages."""
     return (checkpoint.folder_of(folder) / _PROMPTS).is_file()

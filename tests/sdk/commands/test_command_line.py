@@ -50,6 +50,7 @@ NEEDED = {
     "train clauses --data invented:contract --documents 9 --out run": "crf",
     "train classifier --data invented:form --documents 9 --out run": "crf",
     "synthesize evolution --data invented:form --out run": "training",
+    "synthesize selection --data a --public invented:form --label b --out run": "training",
     "federated simulate --data invented:form --documents 8 --out run": "training",
     "audit witness train kie": "crf",
     "audit providers run --start minilm --members a --others b": "crf",

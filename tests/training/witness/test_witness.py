@@ -115,6 +115,15 @@ def test_private_votes_are_what_they_claim() -> None:
     assert (len(found.findings), found.runs) == (7, 3)
 
 
+@pytest.mark.slow
+def test_private_votes_of_images_are_what_they_claim() -> None:
+    public = ("--public", "invented:receipt", "--public-documents", "10", "--pages", "4")
+    classes = ("--label", "a", "--label", "b")
+    found = witness(("synthesize", "selection", *classes, *public, "--rounds", "2", "--quiet"))
+    assert differing(found) == []
+    assert (len(found.findings), found.runs) == (7, 3)
+
+
 FEDERATED = [
     (("--algorithm", "feam-dp"), 14, 7),
     (("--algorithm", "fedavg-dp", "--local-steps", "2"), 17, 7),

@@ -11,8 +11,10 @@ from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc_training.commands import kie_data
 from hushdoc_training.commands.data import SOURCE
 from hushdoc_training.commands.synthesize_diffusion import register_diffusion, register_pretrain
+from hushdoc_training.commands.synthesize_selection import register_selection
 from hushdoc_training.commands.training_options import (
     add_choice,
+    add_duplicates,
     add_name,
     add_number,
     add_out,
@@ -38,6 +40,11 @@ DESCRIPTION = """Makes documents that can be given away, like private ones.
 Each private document votes for the invented ones that resemble it, or for public ones (--public),
 and noise is added to the sum. No word of what comes out was read from a private document.
 
+  hushdoc synthesize selection --data path/to/scans --public path/to/public-scans --label memo \\
+    --label letter --epsilon 1 --out runs/scans
+
+Private votes choose, for each class, public page images that are like its pages.
+
   hushdoc synthesize pretrain --public invented:form+receipt --out runs/start
   hushdoc synthesize diffusion --start runs/start --data path/to/scans --label memo \\
     --label letter --epsilon 5 --out runs/scans
@@ -59,6 +66,7 @@ def register(subcommands: Subcommands) -> None:
     )
     methods = parser.add_subparsers(title="methods", dest="method", required=True, metavar="METHOD")
     _register_evolution(methods)
+    register_selection(methods)
     register_pretrain(methods)
     register_diffusion(methods)
     _register_check(methods)
@@ -122,6 +130,7 @@ def _register_evolution(methods: Subcommands) -> None:
     )
     add_overlap(privacy)
     add_votes(evolution, privacy, rounds=1, expected_records=500)
+    add_duplicates(evolution, privacy)
     evolution.add_argument("--quiet", action="store_true", help="print no progress")
     evolution.mark_expert("--seed", "--pool", "--nearest", "--fits", "--words")
     evolution.set_defaults(run=run_evolution, extra="training")

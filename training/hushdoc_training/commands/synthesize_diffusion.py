@@ -181,7 +181,7 @@ def run_pretrain(options: argparse.Namespace) -> int:
             seed=options.seed,
         )
     source = Source(location=options.public, documents=options.public_documents, seed=options.seed)
-    with image_sets.opened(source, report=_shown) as documents:
+    with image_sets.opened(source, report=shown) as documents:
         chosen = documents[: options.public_documents]
         outcome = pretraining.pretrain(
             chosen,
@@ -217,7 +217,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
         options.refuse_usage("--documents-changed needs --ledger")
     compared = options.algorithm == "dp-promise"
     _require_comparison(options, compared)
-    if _overlaps(options.layouts, options.data):
+    if overlaps(options.layouts, options.data):
         options.refuse_usage(
             "--layouts and --data are the same documents: a drawn page would show where text "
             "stands on a private one, without any noise. Name public pages"
@@ -328,7 +328,7 @@ def _print_promise(plan: PrivacyPlan, promise: PromiseSettings, start: Diffusion
     )
 
 
-def _overlaps(location: str, other: str) -> bool:
+def overlaps(location: str, other: str) -> bool:
     """Returns whether one of two places of documents is the other, or in it."""
     if location.startswith("invented:") or other.startswith("invented:"):
         return False
@@ -350,7 +350,7 @@ def _layouts(options: argparse.Namespace, start: DiffusionStart) -> Layouts | No
     if source.is_invented:
         found = page_squares.masks_of(dataset.read(source), size)
     else:
-        with image_sets.opened(source, report=_shown) as documents:
+        with image_sets.opened(source, report=shown) as documents:
             squares = page_squares.squares_of(
                 documents[: options.layout_documents], size, classes={}, layout=True
             )
@@ -379,5 +379,6 @@ def _public(
     )
 
 
-def _shown(line: str) -> None:
+def shown(line: str) -> None:
+    """Prints what was found in files of public pages."""
     print(line, file=sys.stderr)

@@ -177,7 +177,7 @@ def add_budget(
         "epsilon, which default policies refuse; shown-unused: it says that you decide nothing by "
         "them, neither a setting nor an end nor a release",
     )
-    _add_duplicates(parser, group)
+    add_duplicates(parser, group)
 
 
 def add_spending(
@@ -239,7 +239,6 @@ def add_votes(
     )
     parser.set_defaults(clipping_norm=1.0)
     _add_ledger(parser, group)
-    _add_duplicates(parser, group)
 
 
 def _add_delta(group: argparse._ArgumentGroup) -> None:
@@ -275,7 +274,8 @@ def _add_ledger(parser: CommandParser, group: argparse._ArgumentGroup) -> None:
     parser.mark_expert("--documents-changed", "--tuned-on")
 
 
-def _add_duplicates(parser: CommandParser, group: argparse._ArgumentGroup) -> None:
+def add_duplicates(parser: CommandParser, group: argparse._ArgumentGroup) -> None:
+    """Adds what becomes of documents with the same words."""
     add_choice(
         group,
         "--duplicates",

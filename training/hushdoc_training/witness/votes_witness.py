@@ -1,16 +1,18 @@
-"""The witness of private votes: `synthesize evolution`.
+"""The witness of private votes: `synthesize evolution` and `synthesize selection`.
 
 Such a run keeps the noisy sum of each round, which is what it releases, so nothing has to be spied
 on. Its runs, the last document being the canary:
 
     whole      all documents
     renewed    the same, from other entropy: one sum minus the other is noise alone
-    shrunk     the canary has one word, entropy as in `whole`: the difference is of its two votes
+    shrunk     the canary has one word, entropy as in `whole`: the difference is of its two votes;
+               of images another page is in its place
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -32,10 +34,23 @@ Floats = npt.NDArray[np.float64]
 
 
 def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
-    """Runs a command that takes private votes and returns what was found."""
+    """Runs a command that takes private votes of words and returns what was found."""
     paths = {shrunk: runs.folder / f"voters-{shrunk}.jsonl" for shrunk in (False, True)}
     for shrunk, path in paths.items():
         canaries.voters(path, DOCUMENTS, shrunk=shrunk)
+    return _witnessed(runs, paths)
+
+
+def selection(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
+    """Runs a command that takes private votes of images and returns what was found."""
+    paths = {shrunk: runs.folder / f"voters-{shrunk}" for shrunk in (False, True)}
+    for shrunk, path in paths.items():
+        canaries.images(path, DOCUMENTS + shrunk, tuple(options.label), last=not shrunk)
+    return _witnessed(runs, paths)
+
+
+def _witnessed(runs: CommandRuns, paths: Mapping[bool, Path]) -> list[Finding]:
+    """Returns what the runs of a command show, one of them without the canary as it is."""
     run = partial(_run, runs)
     out, whole = run(paths[False], SEED)
     claim = claimed.of_run(out)
@@ -61,7 +76,7 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
         findings.coin(
             f"a coin below the sampling rate {claim.sampling_rate:g}", drawn=vote > 0, expected=True
         ),
-        # One of a single word is in its place.
+        # Another one is in its place.
         findings.moved("another document moves the first sum by", vote, most=2 * bound),
     ]
 

@@ -36,7 +36,8 @@ OWN = (
 )
 """Options that the witness gives itself, or that make a run one it can't compare."""
 
-FEDERATED, EVOLUTION, DIFFUSION = "federated", "evolution", "diffusion"
+FEDERATED = "federated"
+EVOLUTION, SELECTION, DIFFUSION = SYNTHESES = ("evolution", "selection", "diffusion")
 
 WITNESSES: dict[tuple[str, str], Testify] = {
     ("kie", ""): forms_witness.testify,
@@ -51,6 +52,7 @@ WITNESSES: dict[tuple[str, str], Testify] = {
     (FEDERATED, "fl-provider-dp"): providers_witness.providers,
     (FEDERATED, "fl-provider-dp --task docvqa"): questions_witness.providers,
     (EVOLUTION, ""): votes_witness.testify,
+    (SELECTION, ""): votes_witness.selection,
     (DIFFUSION, ""): images_witness.diffusion,
 }
 """Who testifies of a task of `hushdoc train` in a mode, or of parties by an algorithm."""
@@ -79,7 +81,7 @@ def witness(command: Sequence[str]) -> Witnessed:
         if getattr(options, "action", "") == "simulate":
             asked = "" if options.task == "kie" else f" --task {options.task}"
             key = (FEDERATED, f"{options.algorithm}{asked}")
-        if (method := getattr(options, "method", "")) in (EVOLUTION, DIFFUSION):
+        if (method := getattr(options, "method", "")) in SYNTHESES:
             key = (method, "")
         if key not in WITNESSES:
             raise InputError(
@@ -93,6 +95,6 @@ def witness(command: Sequence[str]) -> Witnessed:
 def _spelled(task: str, mode: str) -> str:
     if task == FEDERATED:
         return f"federated simulate --algorithm {mode}"
-    if task in (EVOLUTION, DIFFUSION):
+    if task in SYNTHESES:
         return f"synthesize {task}"
     return f"train {task}" + (f" --mode {mode}" if mode else "")

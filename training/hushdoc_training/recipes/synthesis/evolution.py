@@ -107,11 +107,7 @@ def evolve(
     """
     if not documents:
         raise AnnotationError("There is no document to vote. Give a folder or file of documents.")
-    if (plan.privacy_unit, plan.clipping_norm, plan.sampling_rate) != ("document", NORM, 1.0):
-        raise ValueError(
-            f"The plan has the unit '{plan.privacy_unit}', the norm {plan.clipping_norm:g} and the "
-            f"sampling rate {plan.sampling_rate:g}; expected 'document', {NORM:g} and 1."
-        )
+    require_votes(plan)
     simulator: Simulator[Any] = public_pages or Generator(settings=settings)
     simulator.require_fitting(documents)
     grouped = copies == "group"
@@ -138,6 +134,15 @@ def evolve(
     with state.locked(run.folder / SETTINGS):
         records = _points(documents, copies, words)
         return _take_rounds(run, records, settings, words, simulator, quiet=quiet)
+
+
+def require_votes(plan: PrivacyPlan) -> None:
+    """Raises ValueError unless a plan is one of votes of whole documents."""
+    if (plan.privacy_unit, plan.clipping_norm, plan.sampling_rate) != ("document", NORM, 1.0):
+        raise ValueError(
+            f"The plan has the unit '{plan.privacy_unit}', the norm {plan.clipping_norm:g} and the "
+            f"sampling rate {plan.sampling_rate:g}; expected 'document', {NORM:g} and 1."
+        )
 
 
 def _declared(
@@ -201,8 +206,8 @@ def _take_rounds(
     *,
     quiet: bool,
 ) -> Outcome:
-    charged, taken = _taken(run)
-    receipt = taken[max(taken)][1] if taken else None
+    charged, saved = taken(run)
+    receipt = saved[max(saved)][1] if saved else None
     view = PrivateView()
     run.keep_reads_of(view)
     votes = PrivateVotes(
@@ -211,18 +216,18 @@ def _take_rounds(
     steering = Steering(simulator, settings, words, quiet=quiet)
     with state.interrupts() as interrupted:
         for number in range(1, run.plan.steps + 1):
-            if number <= charged and number not in taken:
+            if number <= charged and number not in saved:
                 continue  # charged, and lost in a kill
             items, pool = steering.pool(number)
-            if number in taken:
-                sums = taken[number][0]
+            if number in saved:
+                sums = saved[number][0]
             else:
                 cast = ballots.ballot(settings.vote, pool, nearest=settings.nearest)
                 size = ballots.size_of(settings.vote, pool)
                 if words.words:
                     cast = ballots.with_words(cast, embedding.SIZE)
                 sums = votes.sums(cast, size + len(words.words))
-                _save(run.folder, number, sums, votes.receipt)
+                save_sums(run.folder, number, sums, votes.receipt)
             steering.follow(items, pool, sums, votes.deviation, number)
             if interrupted() and number < run.plan.steps:
                 return Outcome(charged=votes.charged, interrupted=True)
@@ -312,13 +317,13 @@ def first_pool(settings: EvolutionSettings) -> tuple[Specification, ...]:
     return Steering(Generator(settings=settings), settings).pool(1)[0]
 
 
-def _taken(run: PrivateRun) -> tuple[int, dict[int, tuple[Floats, Receipt]]]:
+def taken(run: PrivateRun) -> tuple[int, dict[int, tuple[Floats, Receipt]]]:
     """Returns how many rounds are charged, and the sums and receipts of those that were saved."""
     charged = run.charges.charged = max(run.charges.read(), run.account.charged)
-    saved = {number: _saved(run.folder, number) for number in range(1, charged + 1)}
-    taken = {number: found for number, found in saved.items() if found is not None}
-    loop.require_state(run.folder, run.plan.steps, charged=charged, restored=max(taken, default=0))
-    return charged, taken
+    every = {number: _saved(run.folder, number) for number in range(1, charged + 1)}
+    saved = {number: found for number, found in every.items() if found is not None}
+    loop.require_state(run.folder, run.plan.steps, charged=charged, restored=max(saved, default=0))
+    return charged, saved
 
 
 def after(
@@ -356,14 +361,14 @@ def _file(folder: Path, number: int) -> Path:
     return folder / f"votes-{number:04d}.safetensors"
 
 
-def _save(folder: Path, number: int, sums: Floats, receipt: Receipt) -> None:
+def save_sums(folder: Path, number: int, sums: Floats, receipt: Receipt) -> None:
     """Keeps a round's noisy sum, which is released, and the receipt of all up to it."""
     content: bytes = packed({"sums": sums}, metadata={"receipt": receipt.to_json().decode()})
     atomic_files.write_file(_file(folder, number), content)
 
 
 def _saved(folder: Path, number: int) -> tuple[Floats, Receipt] | None:
-    """Returns what `_save` kept of a round; None where a kill came before it."""
+    """Returns what `save_sums` kept of a round; None where a kill came before it."""
     path = _file(folder, number)
     if not path.is_file():
         return None

@@ -15,7 +15,7 @@ from hushdoc.arguments import short_repr
 from hushdoc.document.page import Page
 from hushdoc.errors import ArtifactError
 from hushdoc.labels import LabelledDocument
-from hushdoc.synthetic_documents import CHOSEN, SyntheticDocument, SyntheticDocuments
+from hushdoc.synthetic_documents import CHOSEN, MOVED, SyntheticDocument, SyntheticDocuments
 from hushdoc_training import chosen_checkpoint
 from hushdoc_training.invented import released, specification
 from hushdoc_training.invented.specification import Specification
@@ -48,6 +48,8 @@ def require_reproduced(
             "they are pages of public documents that votes chose; name those with --public, to "
             "compare them"
         )
+    if documents.contents.method == MOVED:
+        raise _not_reproduced("they are images of public pages, moved, which nothing compares yet")
     if documents.contents.method != METHOD:
         raise _not_reproduced(
             f"a model drew them ('{documents.contents.method}'), which is not in the artifact"

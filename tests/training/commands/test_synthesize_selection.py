@@ -1,0 +1,82 @@
+"""`hushdoc synthesize selection`: from folders of images to chosen public ones; wrong usage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hushdoc.__main__ import main
+from hushdoc_training import drawn_checkpoint
+
+LABELS = ("--label", "letter", "--label", "note")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns private scans of two classes, and public ones of another."""
+    folder = tmp_path_factory.mktemp("selection")
+    rng = np.random.default_rng(0)
+    for name in ("public/form", "private/letter", "private/note"):
+        (folder / name).mkdir(parents=True)
+        for number in range(3):
+            shades = rng.integers(0, 255, (40, 32), dtype=np.uint8)
+            Image.fromarray(shades).save(folder / name / f"{number}.png")
+    return folder
+
+
+def run(folder: Path, out: Path, *further: str, public: str = "public") -> int:
+    where = ["--data", str(folder / "private"), "--public", str(folder / public)]
+    few = ["--pages", "4", "--copies", "1", "--side", "32", "--quiet"]
+    try:
+        return main(["synthesize", "selection", *where, "--out", str(out), *few, *further])
+    except SystemExit as ended:
+        return int(str(ended.code))
+
+
+def test_scans_choose_public_pages_that_are_sealed_and_verified(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, sealed, key = tmp_path / "run", tmp_path / "sealed", tmp_path / "key"
+    assert run(folder, out, *LABELS, "--epsilon", "2", "--public-overlap", "none") == 0
+    made = drawn_checkpoint.load(out)
+    assert [one["label"] for one in made.prompts] == ["letter", "note"] * 2
+    assert str(folder) not in made.claim.to_json().decode()  # certificates name no folder
+    assert main(["keygen", "--out", str(key)]) == 0
+    export = ["export", str(out), "--out", str(sealed), "--key", f"{key}.key", "--name", "scans"]
+    assert main(export) == 0
+    limits = ["--max-epsilon", "2", "--max-delta", "1e-5", "--unit", "document"]
+    trusted = ["--trust", f"{key}.trust.json", "--adversary", "synthetic-data-recipient"]
+    assert main(["verify", str(sealed), *trusted, *limits]) == 0
+    capsys.readouterr()
+    assert main(["synthesize", "check", str(sealed), *trusted, *limits]) != 0
+    assert "images of public pages, moved" in capsys.readouterr().err
+    stricter = ["--max-epsilon", "1", *limits[2:]]
+    assert main(["verify", str(sealed), *trusted, *stricter]) == 5
+
+
+@pytest.mark.parametrize(
+    ("further", "public", "said"),
+    [
+        ((), "public", "--label"),
+        (LABELS, "private", "the same documents"),
+        ((*LABELS, "--pages", "1"), "public", "pages is 1; expected 2"),
+        (LABELS[:2], "public", "of the class 'note'"),
+        ((*LABELS, "--side", "40"), "public", "a multiple of 16"),
+        ((*LABELS, "--pages", "7"), "public", "3 public pages with 1 copies each"),
+        ((*LABELS, "--documents-changed"), "public", "needs --ledger"),
+    ],
+)
+def test_wrong_usage_is_refused_before_a_folder_is_taken(
+    further: tuple[str, ...],
+    public: str,
+    said: str,
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(folder, tmp_path / "run", *further, public=public) != 0
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,168 @@
+"""Selection: private votes for public page images; one document's part; what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hushdoc.errors import AnnotationError, EmptyDocumentError, OutputWriteError
+from hushdoc_training import drawn_checkpoint
+from hushdoc_training.data import image_sets
+from hushdoc_training.data.dataset import Source
+from hushdoc_training.data.image_documents import ImageDocument
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.recipes.synthesis import selection
+from hushdoc_training.recipes.synthesis.selection import (
+    COUNTED,
+    Candidates,
+    PublicImages,
+    SelectionSettings,
+    select,
+)
+from hushdoc_training.runs.loop import Outcome
+
+SMALL = SelectionSettings(classes=("high", "low"), pages=6, copies=2, side=32)
+
+
+def pages(folder: Path, classes: tuple[str, ...], count: int, *, seed: int) -> list[ImageDocument]:
+    """Returns pages that are dark above or below, by their classes; of others in between."""
+    rng = np.random.default_rng(seed)
+    for label in classes:
+        (folder / label).mkdir(parents=True)
+        for number in range(count):
+            high = {"high": 0.9, "low": 0.1}.get(label, number / (count - 1))
+            shades = np.full((40, 40), 255.0)
+            shades[:20] -= 200 * high
+            shades[20:] -= 200 * (1 - high)
+            noisy = np.clip(shades + rng.normal(0, 8, shades.shape), 0, 255).astype(np.uint8)
+            Image.fromarray(noisy).save(folder / label / f"{number}.png")
+    with image_sets.opened(Source(location=str(folder))) as documents:
+        return list(documents)
+
+
+@pytest.fixture(scope="module")
+def private(tmp_path_factory: pytest.TempPathFactory) -> list[ImageDocument]:
+    return pages(tmp_path_factory.mktemp("private") / "data", ("high", "low"), 12, seed=1)
+
+
+@pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> PublicImages:
+    found = pages(tmp_path_factory.mktemp("public") / "data", ("other", "others"), 6, seed=2)
+    return PublicImages(documents=found, name="public pages", overlap="none")
+
+
+def plan(*, rounds: int = 1) -> PrivacyPlan:
+    return PrivacyPlan.calibrated(
+        epsilon=50.0,
+        delta=1e-5,
+        sampling_rate=1.0,
+        steps=rounds,
+        clipping_norm=1.0,
+        expected_records=24,
+    )
+
+
+def run(
+    private: list[ImageDocument], public: PublicImages, out: Path, **further: object
+) -> Outcome:
+    told = {"plan": plan(), "settings": SMALL, **further}
+    rest = {name: value for name, value in told.items() if name not in ("plan", "settings")}
+    return select(
+        private, public, told["plan"], told["settings"], out=out, name="scans", quiet=True, **rest
+    )  # type: ignore[arg-type]
+
+
+def test_chosen_pages_are_like_those_of_their_class(
+    private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    assert run(private, public, tmp_path / "run") == Outcome(charged=1, interrupted=False)
+    made = drawn_checkpoint.load(tmp_path / "run")
+    assert made.method == "image-selection"
+    assert [one["label"] for one in made.prompts] == ["high", "low"] * 3
+    assert len({(one["page"], one["copy"]) for one in made.prompts}) == 6
+    for number, prompt in enumerate(made.prompts):
+        path = drawn_checkpoint.image_path(made.folder / "images", number)
+        shades = np.asarray(Image.open(path), dtype=np.float64)
+        assert shades.shape == (32, 32)
+        darker = shades[16:].mean() > shades[:16].mean()
+        assert darker == (prompt["label"] == "high")
+    (guarantee,) = made.claim.guarantees
+    assert guarantee.unit == "document"
+    assert guarantee.adversary == "synthetic-data-recipient"
+    assert guarantee.covers_all_private_accesses
+    (data,) = made.claim.public_data
+    assert (data.name, data.overlap_with_protected) == ("public pages", "none")
+
+
+def test_one_document_more_is_one_vote_more_of_norm_one(
+    private: list[ImageDocument], public: PublicImages
+) -> None:
+    candidates = Candidates(public, SMALL, quiet=True)
+    votes, fewer = candidates.votes_of(private), candidates.votes_of(private[1:])
+    assert len(votes) == len(private) == len(fewer) + 1
+    moved = np.sum(votes, axis=0) - np.sum(fewer, axis=0)
+    assert np.linalg.norm(moved) <= 1 + 1e-12
+    assert any(np.allclose(moved, vote) for vote in votes)
+    several = replace(private[0], pages=private[0].pages + private[-1].pages)
+    (vote,) = candidates.votes_of([several])
+    assert np.linalg.norm(vote) <= 1 + 1e-12  # of all pages together
+    assert np.linalg.norm(vote.reshape(2, -1), axis=1).tolist()[1] == 0  # in one class
+
+
+def test_copies_of_one_image_vote_once(private: list[ImageDocument], public: PublicImages) -> None:
+    candidates = Candidates(public, SMALL, quiet=True)
+    copy = replace(private[0], id="copy")
+    assert len(candidates.votes_of([*private, copy])) == len(private)
+
+
+def test_means_are_those_of_classes_of_any_size() -> None:
+    points = np.array([[0.5, 0.1], [-0.2, 0.3]])
+    counts = np.array([[0.7], [0.3]])
+    votes = np.concatenate([np.full((2, 1), COUNTED**0.5), (1 - COUNTED) ** 0.5 * points], axis=1)
+    np.testing.assert_allclose(selection.means_of((counts * votes).ravel(), 2), points)
+    gone = selection.means_of(np.array([-0.1, 0.02, 0.0, 0.3, 0.1, 0.1]), 2)
+    assert np.isfinite(gone).all()  # where noise left no count
+
+
+def test_what_votes_were_taken_is_not_taken_again(
+    private: list[ImageDocument],
+    public: PublicImages,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*told: object, **named: object) -> None:
+        raise OutputWriteError("The disk is full.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(drawn_checkpoint, "save", full)
+        with pytest.raises(OutputWriteError):
+            run(private, public, tmp_path / "run", plan=plan(rounds=2))
+    kept = sorted((tmp_path / "run").glob("votes-*.safetensors"))
+    before = [path.read_bytes() for path in kept]
+    assert len(before) == 2
+    found = run(private, public, tmp_path / "run", plan=plan(rounds=2), resume=True)
+    assert found == Outcome(charged=2, interrupted=False)
+    assert [path.read_bytes() for path in kept] == before
+    assert len(drawn_checkpoint.load(tmp_path / "run").prompts) == 6
+
+
+def test_what_can_not_be_chosen_from_is_refused(
+    private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(AnnotationError, match="of the class 'low'"):
+        run(private, public, out, settings=replace(SMALL, classes=("high",)))
+    with pytest.raises(AnnotationError, match="12 public pages with 2 copies"):
+        run(private, public, out, settings=replace(SMALL, pages=37))
+    with pytest.raises(EmptyDocumentError):
+        run([], public, out)
+    with pytest.raises(ValueError, match="sampling rate"):
+        run(private, public, out, plan=replace(plan(), sampling_rate=0.5))
+    for wrong in ({"side": 40}, {"copies": -1}, {"classes": ("a", "a")}, {"pages": 1}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            replace(SMALL, **wrong)  # type: ignore[arg-type]
+    assert not out.exists()
