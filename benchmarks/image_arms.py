@@ -198,7 +198,7 @@ def main() -> int:
     )
     parser.add_argument("--public", nargs="+", default=[], help="public classes or sources")
     parser.add_argument("--invented", type=int, default=1000, help="invented pages, else")
-    parser.add_argument("--pages", type=int, default=300, help="that votes choose")
+    parser.add_argument("--pages", type=int, default=1000, help="that votes choose")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     options = parser.parse_args()
     began = time.monotonic()

@@ -52,7 +52,7 @@ def register_selection(methods: Subcommands) -> None:
     made = parser.add_argument_group("what is made")
     add_out(made)
     made.add_argument("--resume", action="store_true", help="continue the interrupted run in --out")
-    add_number(made, "--pages", "N", 300, "number of pages that are released, as many a class")
+    add_number(made, "--pages", "N", 1000, "number of pages that are released, as many a class")
     add_number(made, "--copies", "N", 4, "moved copies of each public page to choose among besides")
     add_number(made, "--side", "N", 256, "pixels across a released page and down")
     add_number(made, "--seed", "N", 0, "seed of how copies are moved, not of noise")

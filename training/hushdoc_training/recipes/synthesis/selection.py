@@ -76,7 +76,7 @@ class SelectionSettings:
     """
 
     classes: tuple[str, ...]
-    pages: int = 300
+    pages: int = 1000
     copies: int = 4
     side: int = 256
     seed: int = 0
