@@ -30,9 +30,9 @@ private providers are asked all:
 
 On documents that a start never saw, `--on` trains pointers from --pointer-start as `hushdoc train
 docvqa` does (`docvqa_sets`): on SROIE's companies, and asks others; and on invented forms. Arms are
-those of --set-arms; `nonprivate` trains all, `nonprivate_reader` the reader alone. With --inner the
-documents to train on are parted by provider once more, to choose settings by. A JSON line for each
-set goes before the last.
+those of --set-arms; `nonprivate` trains all, `nonprivate_reader` the reader alone. With --inner,
+and a --work of its own, the documents to train on are parted by provider once more, to choose
+settings by. A JSON line for each set, of all arms and seeds that are kept, goes before the last.
 
 With --work they are kept, an arm and seed at a time: a later call with other --arms or --seeds goes
 on, and prints the tables of all that is there. The tables are those of Tito et al. (2023): utility
@@ -157,17 +157,15 @@ def _on(
     name: str, options: argparse.Namespace, nearest: dict[str, dict[str, Any]], work: Path
 ) -> dict[str, Any]:
     """Returns the figures of pointers that are trained on a set."""
-    if options.pointer_start is None or (name == "sroie" and options.sroie is None):
+    if not options.pointer_start or (name == "sroie" and options.sroie is None):
         raise SystemExit("--on needs --pointer-start, and for sroie --sroie; name both.")
     which = docvqa_sets.forms() if name == "forms" else docvqa_sets.sroie(options.sroie)
     which = which.inner() if options.inner else which
     made = docvqa_sets.Pointers(options.pointer_start, which, work / "sets")
-    results: dict[str, list[dict[str, Any]]] = {}
     for arm in options.set_arms:
-        seeds = options.seeds if arm != "start" else options.seeds[:1]
-        results[arm] = [made.result(arm, seed) for seed in seeds]
-        print(f"{name}, {arm}: {[one['anls'] for one in results[arm]]}", flush=True)
-    return docvqa_sets.figures(which, results, nearest.get(name, {}).get("anls"))
+        for seed in options.seeds if arm != "start" else options.seeds[:1]:
+            print(f"{name}, {arm}, {seed}: {made.result(arm, seed)['anls']}", flush=True)
+    return docvqa_sets.figures(which, made.kept(), nearest.get(name, {}).get("anls"))
 
 
 def _sets(options: argparse.Namespace) -> dict[str, Sequence[LabelledDocument]]:

@@ -138,6 +138,15 @@ class Pointers:
         found: dict[str, Any] = json.loads(path.read_text())
         return found
 
+    def kept(self) -> dict[str, list[dict[str, Any]]]:
+        """Returns the results that are there of each arm, one for each seed."""
+        found = {arm: sorted(self._work.glob(f"{self._set.name}-{arm}-*.json")) for arm in ARMS}
+        return {
+            arm: [json.loads(path.read_text()) for path in paths]
+            for arm, paths in found.items()
+            if paths
+        }
+
     def _trained(self, arm: str, seed: int) -> tuple[Start, dict[str, Any]]:
         """Returns the model of an arm, and what was decided about its training."""
         out = self._work / f"{self._set.name}-{arm}-{seed}"

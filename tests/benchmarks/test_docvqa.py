@@ -206,6 +206,7 @@ def test_private_arms_of_a_set_move_the_last_layer_alone_and_are_kept(
     found = {arm: made.result(arm, 1) for arm in arms}
     assert found["start"] == made.result("start", 1)
     assert all(0 <= one["anls"] <= 1 for one in found.values())
+    assert made.kept() == {arm: [one] for arm, one in found.items()}
     before = begun.model.state_dict()
     for arm in arms[1:]:
         after = docvqa_sets.start_from(str(tmp_path / "sets" / f"forms-{arm}-1")).model.state_dict()

@@ -139,7 +139,8 @@ def test_what_does_not_fit_questions_is_refused_before_a_folder_is_taken(
         federated_simulation.simulate(
             start, apart, plan, SETTINGS, out=out, name="receipts", quiet=True
         )
-    for setting in ({"scaling": "public"}, {"averaging": "ema"}):
+    scaled = {"scaling": "public", "trained": "output"}
+    for setting in ({"scaling": "public"}, scaled, {"averaging": "ema"}):
         unknown = replace(SETTINGS.training, **setting)
         with pytest.raises(PrivacyError, match=next(iter(setting))):
             federated_docvqa.prepared(start, unknown, device=CPU)
