@@ -39,6 +39,7 @@ import numpy as np
 
 from hushdoc.labels import LabelSet
 from hushdoc.reading import drawing
+from hushdoc_export.synthetic import contact_sheet
 from hushdoc_training import drawn_checkpoint
 from hushdoc_training.data import image_sets
 from hushdoc_training.data.dataset import Source
@@ -60,6 +61,8 @@ NETWORK = "small"
 PRIVATE_ARMS = {"dp_linear": "linear", "dp_adam": NETWORK}
 ALL_ARMS = ("real", "dp_adam", "dp_linear", "evolution")
 CHOSEN_ARMS = {"evolution": NETWORK, "evolution_linear": "linear"}
+SHEET = 6
+"""Pages of a class on a sheet."""
 INVENTED = "invented:form+invoice+receipt+till-receipt"
 
 
@@ -144,8 +147,12 @@ def chosen(
     seed: int,
     records: int,
     pages: int,
+    sheet: Path | None = None,
 ) -> list[ImageDocument]:
-    """Returns public pages that votes of private ones chose for their classes."""
+    """Returns public pages that votes of private ones chose for their classes.
+
+    A sheet shows SHEET of each class, a class a row.
+    """
     plan = PrivacyPlan.calibrated(
         epsilon=epsilon,
         delta=DELTA,
@@ -166,6 +173,12 @@ def chosen(
             name="pages",
             quiet=True,
         )
+        if sheet is not None:
+            made = drawn_checkpoint.load(out)
+            rows = [range(row, SHEET * len(classes), len(classes)) for row in range(len(classes))]
+            sheet.parent.mkdir(parents=True, exist_ok=True)
+            shown = [made.image(at) for row in rows for at in row if at < pages]
+            sheet.write_bytes(contact_sheet(shown))
         return drawn_documents(out)
 
 
@@ -199,6 +212,7 @@ def main() -> int:
     parser.add_argument("--public", nargs="+", default=[], help="public classes or sources")
     parser.add_argument("--invented", type=int, default=1000, help="invented pages, else")
     parser.add_argument("--pages", type=int, default=1000, help="that votes choose")
+    parser.add_argument("--sheets", type=Path, help="folder for sheets of chosen pages")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     options = parser.parse_args()
     began = time.monotonic()
@@ -242,6 +256,9 @@ def main() -> int:
                     seed=seed,
                     records=options.records,
                     pages=options.pages,
+                    sheet=None
+                    if seed or not options.sheets
+                    else options.sheets / f"selection-eps{epsilon:g}.png",
                 )
                 for arm, architecture in CHOSEN_ARMS.items():
                     once = replace(plain, seed=seed)

@@ -54,9 +54,10 @@ CAVEAT = (
 
 SAME_IMAGES = "documents of the same images count as one"
 IMAGES_CAVEAT = (
-    "Documents whose images are the same files counted as one, of which one was read. Copies that "
-    "differ in a byte, other scans of a page say, counted as several documents: whoever is behind "
-    "k of them is protected as k documents are, which is far less."
+    "Documents whose images are the same files counted as one, of which one was read; one of "
+    "several that differ otherwise, as by their class, alone, is protected as two documents are. "
+    "Copies that differ in a byte, other scans of a page say, counted as several documents: "
+    "whoever is behind k of them is protected as k documents are, which is far less."
 )
 
 SIMILAR = 0.8

@@ -63,7 +63,6 @@ def test_scans_choose_public_pages_that_are_sealed_and_verified(
         ((), "public", "--label"),
         (LABELS, "private", "the same documents"),
         ((*LABELS, "--pages", "1"), "public", "pages is 1; expected 2"),
-        (LABELS[:2], "public", "of the class 'note'"),
         ((*LABELS, "--side", "40"), "public", "a multiple of 16"),
         ((*LABELS, "--pages", "7"), "public", "3 public pages with 1 copies each"),
         ((*LABELS, "--documents-changed"), "public", "needs --ledger"),

@@ -107,6 +107,7 @@ def run_selection(options: argparse.Namespace) -> int:
                 documents=public[: options.public_documents],
                 name=kie_data.name_of(offered, None, public=True),
                 overlap="none" if offered.is_invented else options.public_overlap,
+                **({"privacy_status": kie_data.INVENTED} if offered.is_invented else {}),
             ),
             plan,
             settings,

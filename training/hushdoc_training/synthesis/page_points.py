@@ -14,6 +14,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Squares = npt.NDArray[np.float32]
 
+VERSION = 1
+"""Whoever changes anything here raises it."""
+
 CELLS = 16
 """Cells across a page and down; sides of squares are multiples of it."""
 

@@ -119,6 +119,26 @@ def test_copies_of_one_image_vote_once(private: list[ImageDocument], public: Pub
     assert len(candidates.votes_of([*private, copy])) == len(private)
 
 
+def test_a_document_of_another_class_or_without_pages_votes_for_nothing(
+    private: list[ImageDocument], public: PublicImages
+) -> None:
+    candidates = Candidates(public, SMALL, quiet=True)
+    other = replace(private[0], id="other", label="another")
+    votes = candidates.votes_of([other, replace(private[1], id="none", pages=())])
+    assert [vote.shape for vote in votes] == [(candidates.cells,)] * 2
+    assert not np.any(votes)
+
+
+def test_the_same_image_of_two_classes_is_one_record_of_two_votes_at_most(
+    private: list[ImageDocument], public: PublicImages
+) -> None:
+    candidates = Candidates(public, SMALL, quiet=True)
+    relabelled = replace(private[-1], id="relabelled", label="high")
+    (before,) = candidates.votes_of(private[-1:])
+    (after,) = candidates.votes_of([private[-1], relabelled])
+    assert 1 < np.linalg.norm(after - before) <= np.sqrt(2) + 1e-12
+
+
 def test_means_are_those_of_classes_of_any_size() -> None:
     points = np.array([[0.5, 0.1], [-0.2, 0.3]])
     counts = np.array([[0.7], [0.3]])
@@ -154,8 +174,6 @@ def test_what_can_not_be_chosen_from_is_refused(
     private: list[ImageDocument], public: PublicImages, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    with pytest.raises(AnnotationError, match="of the class 'low'"):
-        run(private, public, out, settings=replace(SMALL, classes=("high",)))
     with pytest.raises(AnnotationError, match="12 public pages with 2 copies"):
         run(private, public, out, settings=replace(SMALL, pages=37))
     with pytest.raises(EmptyDocumentError):

@@ -9,6 +9,7 @@ they are pages of other kinds.
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +21,7 @@ from PIL import Image
 
 from hushdoc import arguments
 from hushdoc.certificate.claim import Claim, PublicData
-from hushdoc.errors import AnnotationError
+from hushdoc.errors import AnnotationError, EmptyDocumentError
 from hushdoc.synthetic_documents import MOVED
 from hushdoc.system import atomic_files
 from hushdoc.system.progress import TaskProgress
@@ -46,8 +47,10 @@ from hushdoc_training.synthesis.page_points import CELLS, PagePoints
 Floats = npt.NDArray[np.float64]
 
 CONTRIBUTION = (
-    "each document is one record and casts one vote of Euclidean norm at most 1 in each round: the "
-    "mean of its pages' points, in the cells of its class, and a count of the class"
+    "all documents with the same images are one record and cast one vote of Euclidean norm at most "
+    "1 in each round: the mean of the points of its pages, in the cells of its class, and a count "
+    "of the class; a document without pages, or of a class that was not declared, casts the vector "
+    "0, and how many do is not released"
 )
 ASSUMES = (
     "the classes, how pages become points, the public pages, the number of rounds and the size of "
@@ -108,11 +111,13 @@ class PublicImages:
         documents: Of any class.
         name: What a certificate calls them.
         overlap: How far they may hold protected documents, one of `claim.OVERLAPS`.
+        privacy_status: Why they are public.
     """
 
     documents: Sequence[ImageDocument]
     name: str
     overlap: str
+    privacy_status: str = "declared public by the trainer"
 
     @property
     def data(self) -> PublicData:
@@ -121,7 +126,7 @@ class PublicImages:
             name=self.name,
             uses=("pages that documents vote for", "released pages"),
             digest=f"sha256:{page_squares.digest(self.documents)}",
-            privacy_status="declared public by the trainer",
+            privacy_status=self.privacy_status,
             overlap_with_protected=self.overlap,
         )
 
@@ -144,8 +149,8 @@ def select(
     """Takes all rounds of private votes and writes `out/checkpoint`.
 
     Raises:
-        AnnotationError: A document is of a class that is not declared, an image can't be read, or
-            there are fewer public pages and copies than are to be released.
+        AnnotationError: An image can't be read, or there are fewer public pages and copies than are
+            to be released.
         CheckpointError: There is nothing to resume, or no round was saved and none is left.
         EmptyDocumentError: There is no document.
         InputError: The ledger can't be read, or counts another unit or at another delta.
@@ -154,14 +159,16 @@ def select(
         ValueError: The plan is not one of votes of whole documents.
     """
     evolution.require_votes(plan)
-    page_squares.require_known(documents, settings.classes)
+    if not documents:
+        raise EmptyDocumentError("There is no document to vote. Check the data path.")
     candidates = Candidates(public, settings, quiet=quiet)
     declared = Declared(
         name=name,
         public_data=(public.data,),
         training={
             "method": "selection of public pages by private votes",
-            "public_pages": len(public.documents),
+            "points": page_points.VERSION,
+            "public_documents": len(public.documents),
             **asdict(settings),
         },
         hyperparameter_tuning=hyperparameter_tuning,
@@ -188,6 +195,7 @@ def select(
             "mode": "selection",
             **asdict(settings),
             "public": public.data.digest,
+            "points": candidates.digest,  # on another processor, directions may turn
             "claim": terms.digest(plan),
             "documents": terms.documents,
         },
@@ -231,6 +239,7 @@ class Candidates:
 
     Attributes:
         cells: How many numbers a vote has: for each class a count and a point.
+        digest: Of all points, rounded.
     """
 
     def __init__(self, public: PublicImages, settings: SelectionSettings, *, quiet: bool) -> None:
@@ -252,6 +261,8 @@ class Candidates:
         pool = np.stack([self._moved(every[at], at, copy) for at, copy in self._places])
         self._points_of = PagePoints.fitted(pool)
         self._points = self._points_of(pool)
+        rounded = np.round(self._points, 3) + 0.0
+        self.digest = hashlib.sha256(rounded.tobytes()).hexdigest()
         self.cells = len(settings.classes) * (1 + self._points_of.size)
 
     def votes_of(self, documents: Sequence[ImageDocument]) -> list[Floats]:
@@ -259,15 +270,16 @@ class Candidates:
         with TaskProgress("document", quiet=True) as progress:
             kept = page_squares.distinct(documents)
             return [
-                self._vote(one.label, np.stack(own))
+                self._vote(one.label, own)
                 for one, own in zip(kept, _squares(kept, _SIDE, progress), strict=True)
             ]
 
-    def _vote(self, label: str, pages: page_points.Squares) -> Floats:
+    def _vote(self, label: str, pages: Sequence[page_points.Squares]) -> Floats:
         vote = np.zeros((len(self._settings.classes), 1 + self._points_of.size))
-        point = self._points_of(pages).mean(axis=0)
-        place = self._settings.classes.index(label)
-        vote[place] = [np.sqrt(COUNTED), *(np.sqrt(1 - COUNTED) * point)]
+        if pages and label in self._settings.classes:
+            point = self._points_of(np.stack(pages)).mean(axis=0)
+            place = self._settings.classes.index(label)
+            vote[place] = [np.sqrt(COUNTED), *(np.sqrt(1 - COUNTED) * point)]
         return vote.ravel()
 
     def chosen(self, sums: Floats) -> list[tuple[str, int]]:
