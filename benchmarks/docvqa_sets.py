@@ -233,7 +233,8 @@ def figures(
             if each
         },
         "seeds": {arm: len(each) for arm, each in found.items() if each},
-        "exact": _means(results, lambda one: one["exact"]),
+        "anls_answerable": _means(results, "anls_answerable"),
+        "exact": _means(results, "exact"),
         "by_key": {
             arm: {
                 key: round(fmean(one["by_key"][key] for one in each), 3)
@@ -249,7 +250,7 @@ def figures(
     }
 
 
-def _means(results: Mapping[str, Sequence[Mapping[str, Any]]], what: Any) -> dict[str, float]:
+def _means(results: Mapping[str, Sequence[Mapping[str, Any]]], what: str) -> dict[str, float]:
     return {
-        arm: round(fmean(what(one) for one in each), 4) for arm, each in results.items() if each
+        arm: round(fmean(one[what] for one in each), 4) for arm, each in results.items() if each
     }

@@ -92,7 +92,13 @@ def test_what_is_kept_of_a_gain_stands_beside_what_is_kept_of_all(
     import docvqa_sets
 
     def result(anls: float) -> dict[str, Any]:
-        return {"anls": anls, "exact": anls / 2, "by_key": {"total": anls}, "rate": 3.0}
+        return {
+            "anls": anls,
+            "anls_answerable": anls,
+            "exact": anls / 2,
+            "by_key": {"total": anls},
+            "rate": 3.0,
+        }
 
     which = docvqa_sets.forms(6, 2)
     assert {item.provider for item in which.train}.isdisjoint(item.provider for item in which.asked)
