@@ -113,12 +113,24 @@ def test_a_vt5_is_trained_by_the_same_command_with_images(
     assert not none.exists()
 
 
-@pytest.mark.parametrize("option", [("--ledger", "a"), ("--documents-changed",)])
+@pytest.mark.parametrize(
+    "option", [("--ledger", "a"), ("--documents-changed",), ("--scaling", "public")]
+)
 def test_options_of_private_training_are_refused_without_it(
     option: tuple[str, ...], tmp_path: Path
 ) -> None:
     with pytest.raises(SystemExit):
         main(["train", "docvqa", *DATA, "--public", *option, "--out", str(tmp_path / "run")])
+
+
+def test_changes_of_providers_are_not_scaled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = ("--algorithm", "fl-provider-dp", "--scaling", "public", "--out", str(tmp_path / "run"))
+    with pytest.raises(SystemExit):
+        main(["train", "docvqa", *DATA, "--start", "small", *told])
+    assert "--scaling public is of private training" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_delta_is_at_most_a_tenth_of_one_over_the_declared_records(

@@ -228,6 +228,8 @@ def run(options: argparse.Namespace) -> int:
         options.refuse_usage(FIRST_DOCUMENTS)
     if options.passes != 1 and (options.algorithm != settings.PROVIDER or not private):
         options.refuse_usage("--passes is of private training with --algorithm fl-provider-dp")
+    if options.scaling == "public" and (options.algorithm == settings.PROVIDER or not private):
+        options.refuse_usage("--scaling public is of private training by clipped gradients")
     ledger = ledger_of(options)
     if private:
         settings.complete(options, options.architecture or architecture_of(options.start))

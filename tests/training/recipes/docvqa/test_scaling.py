@@ -125,7 +125,7 @@ def test_the_rate_follows_from_the_plan_and_is_smaller_the_more_noise() -> None:
     assert rate(expected=10**6) == pytest.approx(settings.MOST_MOVED / 0.05)
     for one, other in (({"epsilon": 1}, {"epsilon": 8}), ({"expected": 4}, {"expected": 8})):
         assert rate(**one) < rate(**other)
-    # What a record may move does not change with the norm that its gradient is cut to.
+    # What records may move does not change with the norm that their gradients are cut to.
     assert rate(clipping_norm=0.1) == pytest.approx(rate() / 2)
     noise = plan().noise_multiplier * 0.05 / 2 * 2**0.5
     assert rate() * noise == pytest.approx(settings.MOST_NOISE)

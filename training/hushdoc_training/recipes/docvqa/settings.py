@@ -62,8 +62,9 @@ SCALED = Private(
 OTHERS = Private()
 
 MOST_MOVED, MOST_NOISE = 9.0, 1.0
-"""How far a record alone may move a scaled layer in a step, and the standard deviation of the noise
-that all steps may add to one of its numbers: what sets the rate of its steps."""
+"""How far the planned number of records may move a scaled layer in a step if their gradients agree,
+and the standard deviation of the noise that all steps may add to one of its numbers: what sets the
+rate of its steps."""
 
 ADAM_RATE = 0.4
 """Of DP-Adam in a scaled layer."""
