@@ -219,6 +219,7 @@ def test_a_layout_of_each_class_is_all_that_learns(
     assert drawn.claim.training["layouts"] == diffusion.LEARNED
 
 
+@pytest.mark.slow
 def test_a_denoiser_of_each_class_learns_and_draws(
     start: DiffusionStart, documents: tuple[ImageDocument, ...], tmp_path: Path
 ) -> None:

@@ -168,6 +168,7 @@ SIDE, VANISHED = 4, 1e-11
 NUMBERS = 3 * SIDE * SIDE
 
 
+@pytest.mark.slow
 def test_one_gradient_of_the_first_phase_gives_the_page_back() -> None:
     """At a time when less than 2 % of a page is left, by least squares on the gradient alone.
 
