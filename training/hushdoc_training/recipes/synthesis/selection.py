@@ -139,7 +139,6 @@ def select(
     *,
     out: Path,
     name: str,  # what the certificate calls the documents
-    labels_from_documents: bool = False,
     hyperparameter_tuning: str = "none",  # on what the settings were chosen
     ledger: Ledger | None = None,
     documents_changed: bool = False,
@@ -172,7 +171,6 @@ def select(
             **asdict(settings),
         },
         hyperparameter_tuning=hyperparameter_tuning,
-        labels_from_documents=labels_from_documents,
         assumes=ASSUMES,
         releases=("synthetic-records",),
         contribution_bound=CONTRIBUTION,
