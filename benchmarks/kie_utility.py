@@ -190,7 +190,7 @@ def measured(place: Place, options: argparse.Namespace) -> dict[str, Any]:
         pages.trained(start.place, f"{arm}-{seed}", start.model, told)
 
     with ThreadPoolExecutor(options.workers) as pool:
-        list(pool.map(train, tasks))
+        list((map if place.scale.quick else pool.map)(train, tasks))
     scores = {
         name: {
             arm: pages.finished(start.place, arm, start.model, words[arm]) for arm in of_start[name]

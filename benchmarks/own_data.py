@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import re
 import shlex
@@ -42,6 +43,7 @@ import machine
 import public_start
 import torch
 
+from hushdoc.commands import command_line
 from hushdoc.errors import HushdocError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import labelled_texts
@@ -85,6 +87,7 @@ class Scale:
     private: str
     table: str
     private_table: str
+    quick: bool = False
 
 
 FULL = Scale(
@@ -102,6 +105,7 @@ QUICK = Scale(
     private="--steps 2 --sampling-rate 0.05",
     table="--rows 4096",
     private_table="--rows 4096 --steps 3",
+    quick=True,
 )
 
 
@@ -132,22 +136,27 @@ class Place:
         print(f"$ hushdoc {command}", flush=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
-        done = subprocess.run(
-            [sys.executable, "-m", "hushdoc", *shlex.split(command)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        code, printed = run(shlex.split(command), here=self.scale.quick)
         seconds = before + time.monotonic() - began
-        content = {
-            "finished": not done.returncode,
-            "seconds": seconds,
-            "printed": done.stdout,
-            "words": words,
-        }
+        content = {"finished": not code, "seconds": seconds, "printed": printed, "words": words}
         noted.write_text(json.dumps(content), "utf-8")
-        if done.returncode:
-            sys.exit(f"{done.stdout[-2000:]}\nThe command ended with exit code {done.returncode}.")
-        return done.stdout, seconds
+        if code:
+            sys.exit(f"{printed[-2000:]}\nThe command ended with exit code {code}.")
+        return printed, seconds
+
+
+def run(words: Sequence[str], *, here: bool) -> tuple[int, str]:
+    """Runs a command, in a process of its own or here; returns its exit code and what it printed.
+
+    Most of a quick training is importing PyTorch, which `here` happens once.
+    """
+    if here:
+        with contextlib.redirect_stdout(io.StringIO()) as stream:
+            code = command_line.main(words)
+        return code, stream.getvalue()
+    told = [sys.executable, "-m", "hushdoc", *words]
+    done = subprocess.run(told, stdout=subprocess.PIPE, text=True)
+    return done.returncode, done.stdout
 
 
 def main() -> int:
