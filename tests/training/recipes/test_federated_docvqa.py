@@ -29,7 +29,9 @@ from hushdoc_training.recipes import (
     federated_parties,
     federated_simulation,
 )
+from hushdoc_training.recipes.docvqa import public_inputs
 from hushdoc_training.recipes.docvqa import start as docvqa_start
+from hushdoc_training.recipes.docvqa.settings import ADAM_RATE
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.docvqa.training import save
 from hushdoc_training.recipes.federated_parties import FederatedSettings
@@ -139,12 +141,38 @@ def test_what_does_not_fit_questions_is_refused_before_a_folder_is_taken(
         federated_simulation.simulate(
             start, apart, plan, SETTINGS, out=out, name="receipts", quiet=True
         )
-    scaled = {"scaling": "public", "trained": "output"}
-    for setting in ({"scaling": "public"}, scaled, {"averaging": "ema"}):
+    scaled = {"trained": "biases", "scaling": "public"}
+    for setting in (scaled, {"read_layers": 2}, {"averaging": "ema"}):
         unknown = replace(SETTINGS.training, **setting)
         with pytest.raises(PrivacyError, match=next(iter(setting))):
             federated_docvqa.prepared(start, unknown, device=CPU)
     assert not out.exists()
+
+
+def test_parties_train_a_last_layer_that_public_questions_scale(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    settings = replace(SETTINGS, training=replace(SETTINGS.training, scaling="public"))
+    numbers = federated_parties.numbers_of(start, settings, FEAM)
+    assert numbers < federated_parties.numbers_of(start, SETTINGS, FEAM)
+    plan, out = plan_of(start, FEAM, numbers=numbers), tmp_path / "run"
+    held = by_provider([item.provider for item in receipts], plan.clients, seed=0)
+    shares = federated_simulation.divided(receipts, held)
+    how: dict[str, Any] = {"out": out, "name": "receipts", "quiet": True}
+    assert not federated_simulation.simulate(start, shares, plan, settings, **how).interrupted
+    stored = DocVQACheckpoint.load(out)
+    assert stored.claim.training["scaling"] == "public"
+    assert public_inputs.DATA in stored.claim.public_data
+    after, before = start.room.load(stored.folder).state_dict(), start.model.state_dict()
+    assert {name for name, value in after.items() if not torch.equal(value, before[name])} == {
+        "reader.ends.weight",
+        "reader.ends.bias",
+    }
+    roster = rosters.load(out / "roster.json")
+    federated_parties.require_start(roster, start)
+    turned = replace(roster, task={**roster.task, "directions": "sha256:0"})
+    with pytest.raises(CheckpointError, match=r"directions.*another processor"):
+        federated_parties.require_start(turned, start)
 
 
 def test_the_command_trains_a_checkpoint_that_answers_questions(
@@ -164,3 +192,9 @@ def test_the_command_trains_a_checkpoint_that_answers_questions(
     with pytest.raises(SystemExit):
         main([*told, "--label", "total"])
     assert "questions have no labels" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*told, "--scaling", "public"])
+    assert "which clip gradients" in capsys.readouterr().err
+    scaled = ["--algorithm", FEAM, "--scaling", "public", "--out", str(tmp_path / "scaled")]
+    assert main([*told, *scaled]) == 0
+    assert DocVQACheckpoint.load(tmp_path / "scaled").claim.training["learning_rate"] == ADAM_RATE

@@ -313,6 +313,7 @@ def test_parties_whose_directions_turn_otherwise_take_no_part(
     federated_simulation.simulate(
         start, shares, plan, whitened, out=tmp_path / "run", name="receipts", quiet=True
     )
+    assert public_inputs.DATA in Checkpoint.load(tmp_path / "run").claim.public_data
     roster = rosters.load(tmp_path / "run" / "roster.json")
     federated_parties.require_start(roster, start)
     found = whitening.whitening

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from hushdoc.errors import PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.federated.plan import FederatedPlan
 from hushdoc_training.federated.updates import LocalTraining
@@ -30,11 +29,6 @@ def prepared(start: Start, settings: PrivateSettings, *, device: torch.device) -
     """
     require_shared(settings)
     require_known(settings, start.asking)
-    if settings.scaling != "none":
-        raise PrivacyError(
-            f"scaling is '{settings.scaling}', which federated training on questions does not "
-            "have; expected 'none'. Train centrally, or leave it out."
-        )
     unreached = {*start.unreached()}
     private.prepared(start, settings, device=device)
     for name, value in start.model.named_parameters():

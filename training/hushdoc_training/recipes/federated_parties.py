@@ -325,10 +325,11 @@ def declared_of(
 ) -> Declared:
     """Returns what the claim of a run says besides what was executed."""
     unit, task = FederatedPlan.from_dict(roster.plan).privacy_unit, task_of(start)
+    measured = task.prepared_by(settings_of(roster).training)
     grouped, definition = unit != "provider", task.definition(unit)
     return Declared(
         name=name,
-        public_data=(*starts.history(start), *public_data),
+        public_data=(*starts.history(start), *public_data, *measured),
         training={
             **task.described(start),
             **_used(settings_of(roster), FederatedPlan.from_dict(roster.plan).algorithm),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from hushdoc.certificate.claim import PublicData
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.recipes import federated_docvqa, federated_kie
@@ -17,6 +18,7 @@ from hushdoc_training.recipes.federated_updates import ClientUpdate
 from hushdoc_training.recipes.kie import training as kie
 from hushdoc_training.recipes.kie.identity import documents_digest
 from hushdoc_training.recipes.kie.records import known_labels, without_copies
+from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start as KieStart
 
 Start = KieStart | DocVQAStart
@@ -31,6 +33,7 @@ class Task:
         word: Its name on the command line and in a roster.
         told: What a roster says of a start besides.
         described: What a claim says of a start.
+        prepared_by: The public data that settings measure something on before the first round.
         labels_from_documents: Whether protected documents gave a start its labels.
         prepared: Makes a party's model ready: frozen but for what is trained.
         update_of: What a client computes of its documents.
@@ -45,6 +48,7 @@ class Task:
     word: str
     told: Callable[[Any], Mapping[str, Any]]
     described: Callable[[Any], Mapping[str, Any]]
+    prepared_by: Callable[[PrivateSettings], tuple[PublicData, ...]]
     labels_from_documents: Callable[[Any], bool]
     prepared: Callable[..., None]
     update_of: Callable[..., ClientUpdate[Any]]
@@ -64,6 +68,7 @@ KIE = Task(
         "preprocessing": start.preprocessing.to_dict(),
     },
     described=kie.described,
+    prepared_by=kie.prepared_by,
     labels_from_documents=lambda start: start.labels.taken_from_documents,
     prepared=federated_kie.prepared,
     update_of=federated_kie.update_of,
@@ -83,6 +88,7 @@ DOCVQA = Task(
         "asking": start.asking.to_dict(),
     },
     described=docvqa.described,
+    prepared_by=docvqa.prepared_by,
     labels_from_documents=lambda start: False,
     prepared=federated_docvqa.prepared,
     update_of=federated_docvqa.update_of,

@@ -191,7 +191,7 @@ def train_private(
     moved = claim_words.change_bound(plan.privacy_unit, plan.clipping_norm)
     declared = Declared(
         name=name,
-        public_data=(*history(start), *public_data, *_prepared_by(settings)),
+        public_data=(*history(start), *public_data, *prepared_by(settings)),
         training={**described(start), **_claimed(settings, local)},
         hyperparameter_tuning=hyperparameter_tuning,
         unit_definition=duplicates.defined(defined) if grouped else defined,
@@ -360,7 +360,7 @@ def require_known(
             )
 
 
-def _prepared_by(settings: PrivateSettings) -> tuple[PublicData, ...]:
+def prepared_by(settings: PrivateSettings) -> tuple[PublicData, ...]:
     """Returns the public data that settings measure something on before the first step."""
     return (public_inputs.DATA,) if settings.scaling == "public" else ()
 

@@ -158,7 +158,7 @@ def train_private(
     claimed_settings = {**described(start), **settings.claimed()}
     declared = Declared(
         name=name,
-        public_data=(*history(start), *public_data, *_prepared_by(settings)),
+        public_data=(*history(start), *public_data, *prepared_by(settings)),
         training=claimed_settings,
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=start.labels.taken_from_documents,
@@ -265,7 +265,7 @@ def _scoring(name: str, scored: Sequence[str]) -> tuple[DataAccess, ...]:
     )
 
 
-def _prepared_by(settings: PrivateSettings) -> tuple[PublicData, ...]:
+def prepared_by(settings: PrivateSettings) -> tuple[PublicData, ...]:
     """Returns the public data that settings measure something on before the first step."""
     inputs = (public_inputs.DATA,) if settings.scaling == "public" else ()
     return (*inputs, public_moments.DATA) if settings.optimizer == "adam-public" else inputs
