@@ -29,6 +29,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import machine
+
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ("PIP_", "UV_", "SSL_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE")
 """Variables, by their beginnings, without which packages could not be reached from everywhere."""
@@ -109,16 +111,6 @@ def one_core() -> None:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
-def processor() -> str:
-    """Returns the processor's name."""
-    try:
-        text = Path("/proc/cpuinfo").read_text("utf-8")
-    except OSError:
-        return platform.processor()
-    found = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
-    return found[1] if found else platform.processor()
-
-
 def main() -> int:
     """Measures and prints the JSON line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -134,7 +126,7 @@ def main() -> int:
         **nothing,
         **found,
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {processor()}, one core",
+        "machine": f"{machine.description()}, one of them used",
         "load_average": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
         "quick": options.quick,

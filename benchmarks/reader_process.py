@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+
+import machine
 
 from hushdoc.reading import open_document, reader_process
 
@@ -86,14 +87,14 @@ def main() -> None:
         result[f"{name}_ratio"] = round(there / here, 2)
         if name == "small_page":
             result["small_page_extra_ms"] = round(there - here, 2)
-    machine = platform.processor() or platform.machine()
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            machine = line.partition(":")[2].strip()
-            break
     print(
         json.dumps(
-            {**result, "quick": quick, "processor": machine, "date": f"{datetime.now(UTC):%F}"}
+            {
+                **result,
+                "quick": quick,
+                "machine": machine.description(),
+                "date": f"{datetime.now(UTC):%F}",
+            }
         )
     )
 

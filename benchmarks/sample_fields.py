@@ -17,6 +17,8 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import machine
+
 import hushdoc
 from hushdoc.commands.sample import MODEL, POLICY, SHIPPED
 from hushdoc.labels import LabelledDocument, Span, spans_from_words
@@ -62,7 +64,7 @@ def main() -> int:
         "documents": count,
         "text": "invented",
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}",
+        "machine": machine.description(),
         "python": platform.python_version(),
         "quick": options.quick,
     }

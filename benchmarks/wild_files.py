@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import os
 import platform
 import resource
 import signal
@@ -39,6 +38,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import machine
 import wild_report
 from wild_peers import Words, jaccard, normalised, readers, versions
 
@@ -223,18 +223,9 @@ def figures(found: Sequence[Outcome], options: argparse.Namespace) -> Mapping[st
         "quick": options.quick,
         "versions": {"pypdfium2": version("pypdfium2"), **versions(options.pymupdf)},
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-        f"{_processor()}",
+        "machine": machine.description(),
         "python": platform.python_version(),
     }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), "")
 
 
 if __name__ == "__main__":

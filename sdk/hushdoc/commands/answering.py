@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar, cast
 
 from hushdoc.arguments import printable
 from hushdoc.commands.parsing import CommandParser, usage_errors
@@ -248,12 +248,12 @@ def write_jsonl(answers: Iterable[Serializable]) -> None:
         print(json.dumps(answer.to_dict(), ensure_ascii=True), flush=True)
 
 
-def print_scoring(model: Any) -> None:
-    """Prints what the scores above it mean."""
+def print_scoring(model: Any, file: TextIO | None = None) -> None:
+    """Prints what the scores above it mean, or those in files."""
     from hushdoc.viewing.fields import score_note
 
     calibrated_on = None if model.scoring is None else model.scoring.fitted_on
-    print(f"note: {score_note(calibrated_on)}", flush=True)
+    print(f"note: {score_note(calibrated_on)}", file=file, flush=True)
 
 
 def report(options: argparse.Namespace, message: str) -> None:

@@ -31,6 +31,9 @@ VIEWS = {
 }
 """The option of each view, with the ending of its files and what it does."""
 
+WITHOUT_NOTE = ("csv", "hocr", "overlay")
+"""The formats that have scores and no place for what they mean."""
+
 BESIDE = Path()
 """The name of a view's file that --out names."""
 
@@ -86,7 +89,15 @@ def run(options: argparse.Namespace) -> int:
         store=partial(_store, model, options),
         settings=batches.settings(options, *endings, "spreadsheet", "page"),
     )
-    return batches.answer_each(options, sources, task)
+    code = batches.answer_each(options, sources, task)
+    if any(getattr(options, name) for name in WITHOUT_NOTE) and not _prints_table(options):
+        answering.print_scoring(model, sys.stderr)
+    return code
+
+
+def _prints_table(options: argparse.Namespace) -> bool:
+    """Returns whether answers are printed for people, with what their scores mean."""
+    return options.out is None and not (options.json or options.jsonl or options.csv)
 
 
 def _check_usage(options: argparse.Namespace) -> None:

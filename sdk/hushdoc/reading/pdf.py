@@ -89,7 +89,7 @@ def unlocked(content: bytes, *, id: str, password: str) -> bytes:
 
 @contextmanager
 def _opened(content: bytes, id: str, password: str | None) -> Iterator[Any]:
-    with needs_extra("pypdfium2", "pdf"):
+    with _pdfium, needs_extra("pypdfium2", "pdf"):  # a fork waits until it is imported
         import pypdfium2
     with _pdfium, arguments.reading_as("a PDF file that can be opened", id):
         try:

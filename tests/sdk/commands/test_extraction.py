@@ -19,6 +19,16 @@ def run(*arguments: str) -> int:
     return hushdoc_command_runs.run("extract", "model", *arguments, "--policy", "policy.toml")
 
 
+def write_scan(place: Path) -> None:
+    """Writes the text as a page of another program's JSON."""
+    page = {"page_idx": 0, "dimensions": [100, 900], "blocks": [{"lines": [{"words": []}]}]}
+    words = page["blocks"][0]["lines"][0]["words"]  # type: ignore[index]
+    for number, text in enumerate(TEXT.split(" ")):
+        corners = [[0.05 * number, 0.1], [0.05 * number + 0.04, 0.2]]
+        words.append({"value": text, "confidence": 1, "geometry": corners})
+    (place / "scan.json").write_text(json.dumps({"pages": [page]}))
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_clauses_of_a_text_file_are_found(
     place: Path, capfd: pytest.CaptureFixture[str], encoding: str
@@ -35,12 +45,7 @@ def test_clauses_of_a_text_file_are_found(
 def test_clauses_of_other_programs_pages_are_found(
     place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    page = {"page_idx": 0, "dimensions": [100, 900], "blocks": [{"lines": [{"words": []}]}]}
-    words = page["blocks"][0]["lines"][0]["words"]  # type: ignore[index]
-    for number, text in enumerate(TEXT.split(" ")):
-        corners = [[0.05 * number, 0.1], [0.05 * number + 0.04, 0.2]]
-        words.append({"value": text, "confidence": 1, "geometry": corners})
-    (place / "scan.json").write_text(json.dumps({"pages": [page]}))
+    write_scan(place)
     assert run("scan.json", "--json") == 0
     (field,) = json.loads(capfd.readouterr().out)["fields"]
     assert field["text"] == "It is governed by the laws of Utah."
@@ -87,6 +92,36 @@ def test_formulas_of_a_document_can_be_made_text_for_a_spreadsheet(
     assert inert == {**row, "text": f"'{text}"}
     with pytest.raises(SystemExit, match="2"):
         run("contract.txt", "--spreadsheet")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--csv",
+        "--csv --out found",
+        "--hocr --out found",
+        "--overlay --out found",
+        "--hocr page.hocr --json",
+        "--overlay page.png --jsonl",
+    ],
+)
+def test_formats_without_a_place_for_it_say_beside_them_what_scores_mean(
+    options: str, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_scan(place)
+    assert run("scan.json", *options.split()) == 0
+    printed, reported = capfd.readouterr()
+    assert reported.count("note: Scores are the model's own probabilities and not calibrated") == 1
+    assert "note" not in printed
+
+
+@pytest.mark.parametrize("options", ["", "--json", "--html --out found", "--overlay page.png"])
+def test_formats_that_say_it_themselves_need_no_word_beside_them(
+    options: str, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_scan(place)
+    assert run("scan.json", *options.split()) == 0
+    assert "calibrated" not in capfd.readouterr().err
 
 
 def test_people_are_told_which_characters(place: Path, capfd: pytest.CaptureFixture[str]) -> None:

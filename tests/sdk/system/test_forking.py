@@ -59,6 +59,14 @@ print([ends(lambda: words() == 2 or os._exit(3)) for _ in range(12)] == [0] * 12
 os._exit(0)
 """
 
+LOADING = """
+threading.Thread(target=words, daemon=True).start()
+while "pypdfium2" not in sys.modules:  # until the other thread is importing it
+    time.sleep(.0005)
+print(ends(lambda: words() == 2 or os._exit(3)), flush=True)
+os._exit(0)
+"""
+
 RUNNING = """
 session = Session(graph, runtime=Runtime(threads=2))
 x = {"x": np.full((300, 300), .01, np.float32)}
@@ -159,6 +167,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     ("program", "said"),
     [
         (READING, ["True"]),
+        (LOADING, ["0"]),
         (RUNNING, ["True", "True"]),
         (TORN, ["7"]),
         (NESTED, ["5 0"]),
@@ -171,7 +180,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             ],
         ),
     ],
-    ids=["reading", "running", "torn", "nested", "pools"],
+    ids=["reading", "loading", "running", "torn", "nested", "pools"],
 )
 def test_a_fork_while_threads_work(
     inputs: list[Path], tmp_path: Path, program: str, said: list[str]

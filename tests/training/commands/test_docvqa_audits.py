@@ -87,6 +87,19 @@ def test_hidden_answers_are_counted_against_a_twin(capsys: pytest.CaptureFixture
     assert "expected questions with the keys" in capsys.readouterr().err
 
 
+def test_scores_of_invented_documents_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    invented = "invented:receipt,questions=keyed,providers="
+    sources = ["--members", f"{invented}0:4", "--documents", "8"]
+    assert main([*PROVIDERS, *sources, "--others", f"{invented}4:8", "--quick"]) == 0
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first.endswith(", all of invented text")
+    assert second.endswith(", all of invented text")
+    assert main([*MEMORIZATION, *sources]) == 0
+    assert "was hidden on the page, all of invented text\n" in capsys.readouterr().out
+    assert main([*MEMORIZATION]) == 0
+    assert "invented" not in capsys.readouterr().out
+
+
 def test_a_twin_of_another_kind_is_refused(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

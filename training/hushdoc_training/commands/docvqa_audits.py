@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hushdoc.arguments import counted, short_repr
 from hushdoc.errors import InputError, needs_extra
 from hushdoc_training.commands.data import SOURCE
-from hushdoc_training.commands.training_options import require_installed
+from hushdoc_training.commands.training_options import of_invented, require_installed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,7 +159,8 @@ def _show_providers(
         print(json.dumps(_as_json(results, utility), ensure_ascii=True))
         return 0
     for what, side in zip(("members", "others"), utility, strict=True):
-        print(f"{what}: accuracy {side['accuracy']:.3f}, ANLS {side['anls']:.3f}")
+        text = of_invented(getattr(options, what))
+        print(f"{what}: accuracy {side['accuracy']:.3f}, ANLS {side['anls']:.3f}{text}")
     print(f"{'attack':18}{'s':>3}{'accuracy':>15}{'area':>7}{'':>14}   TPR at FPR 10, 3, 1 %")
     for row in results:
         print(_line(row))
@@ -185,7 +186,8 @@ def run_memorization(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(found.to_dict(), ensure_ascii=True))
         return 0
-    print(f"{counted(found.questions, 'question')} whose answer was hidden on the page")
+    text = of_invented(options.members)
+    print(f"{counted(found.questions, 'question')} whose answer was hidden on the page{text}")
     print(f"right: {found.right} by the model, {found.twin_right} by its twin")
     print(f"ANLS: {found.nls:.3f} of the model, {found.twin_nls:.3f} of its twin")
     print(

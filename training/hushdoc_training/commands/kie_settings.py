@@ -131,7 +131,7 @@ def add_privacy(parser: CommandParser) -> None:
     synthetic_data.add_option(mode)
     add_number(mode, "--epsilon", "E", 8.0, "privacy budget")
     add_budget(parser, group, steps=None, clipping_norm=None, expected_records=None)
-    add_audit(parser, group, default=False, costs="with MiniLM it takes 2 minutes")
+    add_audit(parser, group, default=False, costs="with MiniLM it takes minutes")
     add_recipe_number(
         group, "--sampling-rate", "Q", float, "probability of each record to be in a step"
     )
