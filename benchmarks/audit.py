@@ -72,11 +72,15 @@ COMMANDS = {
     "questions of two clients' providers": (
         *("federated_docvqa", "--algorithm", "fl-provider-dp", "--learning-rate", "0.01"),
     ),
+    "questions of two clients": ("federated_docvqa", "--privacy-unit", "provider"),
     "images": ("images",),
     "drawn pages": ("diffusion", "--trained", "all"),
     "drawn pages by a denoiser for each class": ("diffusion", "--trained", "denoisers"),
     "drawn pages by layouts of classes": ("diffusion", "--trained", "layouts"),
     "forms of two clients": ("federated",),
+    "forms of two clients by public words": (
+        *("federated", "--trained", "output", "--scaling", "public"),
+    ),
     "forms of clients that may be silent": (
         *("federated", "--clients", "4", "--mode", "threshold", "--silent", "1"),
         *("--sampling-rate", "0.6"),

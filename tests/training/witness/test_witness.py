@@ -63,14 +63,17 @@ def test_a_private_training_on_questions_is_what_it_claims(
     assert any(f"{what}, unit {unit}, moves" in finding.what for finding in found.findings)
 
 
+def questions_of_letters(folder: Path) -> Path:
+    """Writes public questions of letters: the tiny start knows no other words."""
+    canaries.questions(folder, 6, length=10, documents=1, last=False)
+    return folder
+
+
 @pytest.mark.slow
 def test_a_last_layer_scaled_by_public_questions_is_what_is_claimed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Of letters, as the tiny start knows no other words.
-    questions = tmp_path / "public"
-    canaries.questions(questions, 6, length=10, documents=1, last=False)
-    monkeypatch.setattr(public_inputs, "SOURCE", str(questions))
+    monkeypatch.setattr(public_inputs, "SOURCE", str(questions_of_letters(tmp_path / "public")))
     start = hushdoc_witnessed.pointer_start(tmp_path / "start")
     how = ("--trained", "output", "--scaling", "public", "--algorithm", "dp-sgd")
     found = witness(hushdoc_witnessed.docvqa(start, *how))
@@ -92,10 +95,23 @@ def test_changes_that_providers_of_questions_make_are_what_is_claimed(
     assert (len(found.findings), found.runs) == (10, 6)
 
 
-def test_sums_of_gradients_of_questions_are_witnessed_of_one_holder_alone(tmp_path: Path) -> None:
-    start = hushdoc_witnessed.pointer_start(tmp_path)
-    with pytest.raises(InputError, match="feam-dp --task docvqa|fl-provider-dp --task docvqa"):
-        witness(hushdoc_witnessed.federated_docvqa(start))
+SUMS = [
+    (("--algorithm", "feam-dp", "--privacy-unit", "provider"), 14),
+    (("--algorithm", "feam-dp", "--trained", "output", "--scaling", "public"), 15),
+    (("--algorithm", "fedavg-dp", "--local-steps", "2"), 17),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "findings"), SUMS)
+def test_sums_of_gradients_of_clients_questions_are_what_is_claimed(
+    how: tuple[str, ...], findings: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(public_inputs, "SOURCE", str(questions_of_letters(tmp_path / "public")))
+    start = hushdoc_witnessed.pointer_start(tmp_path / "start")
+    found = witness(hushdoc_witnessed.federated_docvqa(start, *how))
+    assert differing(found) == []
+    assert (len(found.findings), found.runs) == (findings, 7)
 
 
 @pytest.mark.slow
@@ -124,10 +140,13 @@ def test_private_votes_of_images_are_what_they_claim() -> None:
     assert (len(found.findings), found.runs) == (7, 3)
 
 
+ALONE = ("--algorithm", "fedavg-dp", "--local-steps", "2")
 FEDERATED = [
     (("--algorithm", "feam-dp"), 14, 7),
-    (("--algorithm", "fedavg-dp", "--local-steps", "2"), 17, 7),
+    (ALONE, 17, 7),
     (("--algorithm", "fl-provider-dp", "--learning-rate", "0.01"), 10, 6),
+    (("--trained", "output", "--scaling", "public"), 15, 7),
+    ((*ALONE, "--trained", "output", "--scaling", "public", "--learning-rate", "0.01"), 18, 7),
 ]
 
 

@@ -19,14 +19,17 @@ from pathlib import Path
 
 import torch
 
+from hushdoc_training.federated.plan import FEDAVG_DP
 from hushdoc_training.witness import claimed, findings
 from hushdoc_training.witness.claimed import Claimed
 from hushdoc_training.witness.command_runs import CommandRuns
 from hushdoc_training.witness.federation import NOISE, OTHER_NOISE, Federation, overhead
 from hushdoc_training.witness.findings import Finding
 from hushdoc_training.witness.forms_witness import (
+    FORM,
     IN_BOX,
     Asked,
+    Forms,
     forms_for,
     near,
     norm,
@@ -38,23 +41,29 @@ from hushdoc_training.witness.forms_witness import (
     weights_in,
 )
 from hushdoc_training.witness.optimizer_spy import OptimizerSpy, Poison, Seen, changed_tensors
+from hushdoc_training.witness.whitening_spy import close
 
 ROUNDED = 1e-6
 """How far rounding to the grid may move a number of a mean."""
 
 
-def sums(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
-    """Runs `federated simulate --algorithm feam-dp` and returns what was found."""
-    return _testify(options, runs, alone=False)
+def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
+    """Runs `federated simulate` by feam-dp or fedavg-dp and returns what was found."""
+    before = weights_in(Path(options.start))
+    return witnessed(options, runs, forms_for(options, runs.folder), before=before)
 
 
-def averages(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
-    """Runs `federated simulate --algorithm fedavg-dp` and returns what was found."""
-    return _testify(options, runs, alone=True)
-
-
-def _testify(options: argparse.Namespace, runs: CommandRuns, *, alone: bool) -> list[Finding]:
-    clients = Federation.of(options, forms_for(options, runs.folder), keys=2 if alone else 1)
+def witnessed(
+    options: argparse.Namespace,
+    runs: CommandRuns,
+    forms: Forms,
+    *,
+    before: Mapping[str, torch.Tensor],
+    canary: str = FORM,
+) -> list[Finding]:
+    """Returns what was found of clients that train on some documents; see `forms_witness`."""
+    alone = options.algorithm == FEDAVG_DP
+    clients = Federation.of(options, forms, keys=2 if alone else 1)
     few, whole = clients.forms.few, clients.forms.all
     own = clients.client if alone else 0
 
@@ -67,7 +76,7 @@ def _testify(options: argparse.Namespace, runs: CommandRuns, *, alone: bool) -> 
     below, watch = clients.coins(asked, drawn=True), OptimizerSpy(frozen=False)
     out = runs.run(whole, entropy=clients.entropy(below, NOISE), spy=watch)
     claim = claimed.of_run(out)
-    made = _of_whole_run(claim, watch, weights_in(Path(options.start)), weights_in(out))
+    made = _of_whole_run(claim, watch, before, weights_in(out))
     drawn, without = frozen(whole, below), frozen(few, below)
     renewed = frozen(few, below, OTHER_NOISE)
     divided = claim.number("clipping_norm") / claim.divisor
@@ -75,7 +84,7 @@ def _testify(options: argparse.Namespace, runs: CommandRuns, *, alone: bool) -> 
     made += of_noise(claim, divided * more, without[own], renewed[own])
     made += _of_others(own, drawn, without, renewed)
     made += of_preparation(drawn[own], without[own])
-    made += of_coin_below(claim, divided, norm(drawn[own], without[own]))
+    made += of_coin_below(claim, divided, norm(drawn[own], without[own]), canary=canary)
     if claim.sampling_rate < 1:
         above = clients.coins(asked, drawn=False)
         left_out = norm(frozen(whole, above)[own], frozen(few, above)[own])
@@ -97,7 +106,11 @@ def _of_whole_run(
     rows = torch.stack([torch.cat([one.cpu().ravel() for one in left]) for left in watch.left])
     changed = [after[name] for name in changed_tensors(before=before, after=after)]
     # With a start that is no checkpoint nothing is known of what was there before.
-    released = not before or all(_holds(rows.mean(0), tensor) for tensor in changed)
+    row = rows.mean(0)
+    made = watch.made_of(row)
+    released = not before or all(
+        _holds(row, tensor) or any(close(tensor, one) for one in made) for tensor in changed
+    )
     return [
         findings.true("what moved is what optimizers left, or their mean", released),
         *(findings.steps(claim.steps, seen.steps) for seen in watch.every),

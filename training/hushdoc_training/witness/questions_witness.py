@@ -12,7 +12,7 @@ from pathlib import Path
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint, holds_questions
 from hushdoc_training.recipes.docvqa import settings
 from hushdoc_training.recipes.docvqa.start import architecture_of
-from hushdoc_training.witness import canaries, forms_witness, providers_witness
+from hushdoc_training.witness import canaries, federated_witness, forms_witness, providers_witness
 from hushdoc_training.witness.command_runs import CommandRuns
 from hushdoc_training.witness.federation import Alone, Federation
 from hushdoc_training.witness.findings import Finding
@@ -47,6 +47,18 @@ def providers(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
     forms = _written(options, runs.folder, documents=1)
     return providers_witness.changes(
         options, runs, Federation.of(options, forms), canary=f"{canaries.WINDOWS} questions"
+    )
+
+
+def clients(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
+    """Runs `federated simulate --task docvqa` by sums of gradients; see `providers`."""
+    start = Path(options.start)
+    return federated_witness.witnessed(
+        options,
+        runs,
+        _written(options, runs.folder, documents=1),
+        before=forms_witness.weights_in(start) if holds_questions(start) else {},
+        canary=f"{canaries.WINDOWS} questions",
     )
 
 

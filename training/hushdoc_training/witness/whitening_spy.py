@@ -43,16 +43,33 @@ class WhiteningSpy:
         """
         replaced = {}
         released = list(load_file(path).values()) if self.layers else []
-        for one, (weight, bias) in self.layers.items():
-            change = one.change.weight.detach() @ one.directions
-            shift = one.change.bias.detach() - change @ one.mean
-            pairs = {one.change.weight: weight + change, one.change.bias: bias + shift}
-            for trained, expected in pairs.items():
+        for one in self.layers:
+            trained = one.change.weight.detach(), one.change.bias.detach()
+            for change, expected in zip(trained, self._made(one, *trained), strict=True):
                 for value in released:
-                    if value.shape == expected.shape and _close(value, expected):
-                        replaced[self.digest(trained)] = self.digest(value)
+                    if close(value, expected):
+                        replaced[self.digest(change)] = self.digest(value)
         return [replaced.get(one, one) for one in weights]
 
+    def made_of(self, row: torch.Tensor) -> list[torch.Tensor]:
+        """Returns what layers are with changes, whose weights and bias stand in a row."""
+        made: list[torch.Tensor] = []
+        for one in self.layers:
+            shape = one.change.weight.shape
+            if len(row) == shape.numel() + len(one.change.bias):
+                change, shift = row[: shape.numel()].view(shape), row[shape.numel() :]
+                made += self._made(one, change, shift)
+        return made
 
-def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return torch.allclose(one, other.cpu(), rtol=1e-4, atol=1e-5)
+    def _made(
+        self, one: Whitened, change: torch.Tensor, shift: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the weights and bias that a layer has with a change."""
+        weight, bias = self.layers[one]
+        moved = change @ one.directions
+        return weight + moved, bias + shift - moved @ one.mean
+
+
+def close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are the same but for rounding."""
+    return one.shape == other.shape and torch.allclose(one, other.cpu(), rtol=1e-4, atol=1e-5)
