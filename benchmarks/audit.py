@@ -57,6 +57,7 @@ COMMANDS = {
     "forms by the top layer": ("kie", "--trained", "top:1"),
     "forms, all weights": ("kie", "--trained", "all"),
     "forms by biases": ("kie", "--trained", "biases"),
+    "forms by biases, all in each step": ("kie", "--trained", "biases", "--sampling-rate", "1"),
     "forms by the output layer": ("kie", "--trained", "output"),
     "forms by two layers and public words": (
         *("kie", "--trained", "output", "--scaling", "public", "--read-layers", "2"),

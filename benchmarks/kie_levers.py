@@ -91,6 +91,7 @@ class Lever:
     rows: str = "kept"  # of RENAMED in the output layer, one of ROWS
     sampling_rate: float | None = None
     steps: int | None = None
+    times_the_steps: int = 1  # of the recipe, where `steps` is None
     clipping_norm: float | None = None
 
 
@@ -103,6 +104,7 @@ WORDS = 150  # as many as a public document has, about
 SHARPNESS = 10.0  # of the softmax over cosines of names
 
 WHITE = Lever(whitened=True, learning_rate=0.2)
+MOMENTUM = Lever(sampling_rate=1.0, steps=15, learning_rate=30.0, optimizer="sgd")
 CORRECTED = Lever(optimizer="adam-corrected")
 PUBLIC = Lever(optimizer="adam-public")
 LEVERS = {
@@ -111,9 +113,10 @@ LEVERS = {
     "averaged_half": Lever(averaging="half"),
     "automatic_clipping": Lever(clipping="automatic"),
     "layerwise_clipping": Lever(clipping="layerwise"),
-    "twice_the_steps": Lever(steps=120),
+    "twice_the_steps": Lever(times_the_steps=2),
     "full_batches": Lever(sampling_rate=1.0, steps=20),
-    "full_batches_momentum": Lever(sampling_rate=1.0, steps=15, learning_rate=0.2, optimizer="sgd"),
+    "full_batches_momentum": MOMENTUM,
+    "full_batches_momentum_larger": replace(MOMENTUM, learning_rate=100.0),
     "corrected": CORRECTED,
     "corrected_smaller": replace(CORRECTED, learning_rate=0.01),
     "public_moments": PUBLIC,
@@ -124,13 +127,12 @@ LEVERS = {
     "whitened": WHITE,
     "whitened_norm_0.1": replace(WHITE, clipping_norm=0.1),
     "whitened_half_batches": replace(WHITE, sampling_rate=0.5, steps=100),
+    "whitened_twice_the_steps": replace(WHITE, times_the_steps=2),
     "whitened_smaller": replace(WHITE, learning_rate=0.05),
     "whitened_larger": replace(WHITE, learning_rate=0.5),
     "whitened_averaged": replace(WHITE, averaging="ema"),
     "whitened_full_batches": replace(WHITE, sampling_rate=1.0, steps=20, learning_rate=0.3),
-    "whitened_momentum": replace(
-        WHITE, sampling_rate=1.0, steps=15, learning_rate=100.0, optimizer="sgd"
-    ),
+    "whitened_momentum": replace(MOMENTUM, whitened=True, learning_rate=100.0),
     "whitened_corrected": replace(WHITE, optimizer="adam-corrected"),
     "whitened_corrected_smaller": replace(WHITE, optimizer="adam-corrected", learning_rate=0.07),
     "whitened_public_moments": replace(WHITE, optimizer="adam-public"),
@@ -363,7 +365,7 @@ def trained(corpus: Corpus, lever: Lever, scale: Scale, count: int) -> float:
     plan = PrivacyPlan.calibrated(
         epsilon=8,
         sampling_rate=rate,
-        steps=min(lever.steps or base.steps, scale.steps or 10**6),
+        steps=min(lever.steps or lever.times_the_steps * base.steps, scale.steps or 10**6),
         clipping_norm=lever.clipping_norm or base.clipping_norm,
         expected_records=max(1, round(count * rate)),
     )

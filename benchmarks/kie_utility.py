@@ -6,7 +6,8 @@
 Every training is a command of `hushdoc train kie`, and is printed. A fifth of the documents is held
 out by the fixed split of the commands, and each model is scored on it once, with the weights of its
 last step. Settings are those of the recipe for the declared number of documents, with privacy and
-without; --plain and --private change them for every training of their kind.
+without; --plain and --private change them for every training of their kind. Recipes were chosen
+with a look at these corpora, which the claims of these runs don't tell: none is to be released.
 
 There are up to three starts, as in PrIeD-KIE's table 2:
 

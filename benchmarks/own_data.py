@@ -7,9 +7,10 @@
 Receipts and forms are trained by `hushdoc train kie`, contracts by `train clauses`, messages by
 `train classifier`: without privacy, and at epsilon 8 for each document, three times each, from the
 same public start. Every command is printed. A fifth of the documents is held out by the fixed split
-of the commands (`--held-out`) and scored once, with the released weights. With --work an
-interrupted benchmark goes on where it was, also within a training of fields. A line of JSON follows
-each corpus, and the last line holds all:
+of the commands (`--held-out`) and scored once, with the released weights. Recipes were chosen with
+a look at SROIE, WildReceipt and FUNSD, which the claims of these runs don't tell: none of them is
+to be released. With --work an interrupted benchmark goes on where it was, also within a training of
+fields. A line of JSON follows each corpus, and the last line holds all:
 
     public            F1 of the start on the held-out documents; null for tables, which have none
     not_private       F1 without privacy (share of right classes for messages): mean of the seeds

@@ -84,6 +84,7 @@ def test_a_part_runs_to_a_sealed_model(
     made = Checkpoint.load(Path("runs", name))
     assert made.preprocessing.box_level == box_level
     assert (made.preprocessing.image is not None) == (name == "images")
+    assert [one.hyperparameter_tuning for one in made.claim.guarantees] == ["unaccounted"]
     assert (Path("models", name) / "hushdoc.json").is_file()
     if name in CORPORA:
         assert not CORPORA.keys() & {data.name for data in made.claim.public_data}
@@ -95,3 +96,14 @@ def test_every_part_is_run() -> None:
         *("FUNSD", "SROIE", "WildReceipt", "Words alone", "Layout with images"),
         "What privacy costs",  # benchmarks have tests of their own
     ]
+
+
+def test_every_run_says_that_its_recipe_was_chosen_on_its_corpus() -> None:
+    steps = [step for block in BLOCKS.values() for step in block]
+    files = [step for step in steps if step.startswith("cat > ") and "\ndata = " in step]
+    assert all('\ntuned-on = "unaccounted"\n' in step for step in files)
+    pages = [(ROOT / f"docs/corpora/{name}.md").read_text("utf-8") for name in CORPORA]
+    lines = [*steps, *(line for page in pages for line in page.splitlines())]
+    runs = [line for line in lines if "train kie" in line and "--epsilon" in line]
+    assert all("--tuned-on unaccounted" in line for line in runs)
+    assert (len(files), len(runs)) == (3, 10)

@@ -94,16 +94,23 @@ def labels_of(
 
 
 def kept(start: Start) -> str:
-    """Returns a line that says which labels a new output layer knows from the start."""
-    known = start.kept_labels or ()
-    fresh = [label for label in start.labels.fields if label not in known]
-    told = {"weights kept for": known, "fresh for": fresh}
+    """Returns a line that says of which labels the output layer knows the start's weights."""
+    labels, known = start.labels.fields, start.known_labels
+    fresh = [label for label in labels if label not in known]
     parts = [
-        f"{what} {', '.join(map(printable, labels))}" for what, labels in told.items() if labels
+        f"{what} {_listed(some, labels)}"
+        for what, some in (("weights kept for", known), ("fresh for", fresh))
+        if some
     ]
-    if not known:
+    if start.claim is not None and not known:
         parts.append("the start's encoder alone is kept")
     return f"Labels:     {'; '.join(parts)}"
+
+
+def _listed(some: Sequence[str], labels: Sequence[str]) -> str:
+    if len(some) == len(labels) > 1:
+        return f"all {len(labels)} labels"
+    return ", ".join(map(printable, some))
 
 
 def schema_of(options: argparse.Namespace) -> LabelSet | None:

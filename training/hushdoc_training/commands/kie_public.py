@@ -198,7 +198,7 @@ def _start(
         resumed=options.out if options.resume else None,
         seed=options.seed,
     )
-    if start.kept_labels is not None:
+    if start.labels.fields:
         print(kie_data.kept(start))
     return start
 

@@ -276,8 +276,7 @@ def _train(
         resumed=options.out if options.resume else None,
         seed=options.seed,
     )
-    if start.kept_labels is not None:
-        print(kie_data.kept(start))
+    print(kie_data.kept(start))
     name = options.name or kie_data.name_of(source, ledger, public=options.public)
     weights = kie_data.weights_of(start, options)
     if plan is not None:

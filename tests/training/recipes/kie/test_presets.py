@@ -79,6 +79,13 @@ def test_the_rows_are_those_of_the_paper() -> None:
     assert (default["decay"], default["trained"], default["epochs"]) == (False, "all", 40)
 
 
+def test_the_federated_page_has_the_same_rates_and_fifty_epochs_of_rounds() -> None:
+    page = (PAGE.parent / "federated.md").read_text("utf-8")
+    for name, (tokens, batch, batches, _, _) in TABLE_7.items():
+        cells = f"{round(1 / batches, 4)} | {50 * batches} | {batch} | {tokens}"
+        assert re.search(rf"^\| {name} \| {re.escape(cells)} \|$", page, re.M | re.I)
+
+
 @pytest.mark.parametrize("epsilon", [8, 20])
 @pytest.mark.parametrize("name", TABLE_3)
 def test_the_conversions_of_table_3(name: str, epsilon: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,8 +80,9 @@ def test_the_claim_names_the_labels_whose_weights_were_kept(
 ) -> None:
     train_plain(small_start, receipts[:4], tmp_path / "run")
     known = small_start.labels.fields[0]
+    assert Checkpoint.load(tmp_path / "run").claim.training["kept_labels"] == []
     same = start_from(str(tmp_path / "run"), small_start.labels)
-    assert "kept_labels" not in training.described(same)
+    assert "kept_labels" not in training.described(same)  # nor in digests of runs begun before
     other = LabelSet(fields=(known, "strange"))
     start = start_from(str(tmp_path / "run"), other, new_labels=True)
     train_private(start, receipts[:4], tmp_path / "private")
@@ -107,6 +110,48 @@ def test_a_start_that_shares_no_label_is_refused_before_a_folder_is_taken(
     expected = "Labels:     fresh for question; the start's encoder alone is kept"
     assert expected in capsys.readouterr().out
     assert Checkpoint.load(out).claim.training["kept_labels"] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "told", "line", "claimed"),
+    [
+        ("run", [], "weights kept for all 2 labels", ["date", "total"]),
+        ("run", ["total", "strange", "--new-labels"],
+         "weights kept for total; fresh for strange", ["total"]),
+        ("published", ["total", "date"], "fresh for all 2 labels", []),
+    ],
+)  # fmt: skip
+def test_labels_that_the_start_knows_are_said_before_a_step_is_paid_and_claimed(
+    tmp_path: Path,
+    publish: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    told: list[str],
+    line: str,
+    claimed: list[str],
+) -> None:
+    data, out = documents_in(tmp_path / "data", seed=1), tmp_path / "private"
+    short = ["train", "kie", "--data", str(data), "--max-tokens", "32", "--quiet"]
+    if source == "run":
+        folder = tmp_path / "public"
+        public = ["--public", "--start", "small", "--label", "date", "--label", "total"]
+        assert main([*short, *public, "--epochs", "1", "--out", str(folder)]) == 0
+    else:
+        folder = publish("layoutlm")
+    said: list[tuple[str, bool]] = []
+
+    class Watched(io.StringIO):
+        def write(self, text: str, /) -> int:
+            said.append((text, out.exists()))
+            return super().write(text)
+
+    labels = [word for one in told for word in ((one,) if one[0] == "-" else ("--label", one))]
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", Watched())
+        private = ["--start", str(folder), "--steps", "1", "--out", str(out)]
+        assert main([*short, *labels, *private]) == 0
+    assert (f"Labels:     {line}", False) in said
+    assert Checkpoint.load(out).claim.training["kept_labels"] == claimed
 
 
 def documents_in(folder: Path, *, seed: int) -> Path:

@@ -89,6 +89,18 @@ def test_a_word_trains_what_it_names_and_a_window_reaches(
     assert not {f"{name.removesuffix('weight')}down.weight" for name in idle} & trained
 
 
+@pytest.mark.parametrize(("word", "layers"), [("top:4", range(8, 12)), ("top:8", range(4, 12))])
+def test_the_papers_top4_and_top8_train_that_many_layers(word: str, layers: range) -> None:
+    assert Trained.of(word) == Trained("top", len(layers))
+    model = hushdoc_tiny_models.model("layoutlm", num_hidden_layers=12)
+    layout.freeze(model, trained=Trained.of(word))
+    trained = [name for name, value in model.named_parameters() if value.requires_grad]
+    numbers = [re.search(r"\.layer\.(\d+)\.", name) for name in trained]
+    assert {int(found[1]) for found in numbers if found} == {*layers}
+    others = {name for name, found in zip(trained, numbers, strict=True) if not found}
+    assert others == {"inner.classifier.weight", "inner.classifier.bias"}
+
+
 def test_factors_of_low_rank_are_merged_and_move_nothing_else(
     tmp_path: Path, start: Start, forms: list[LabelledDocument]
 ) -> None:

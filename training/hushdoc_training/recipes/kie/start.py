@@ -31,6 +31,13 @@ class Start:
     kept_labels: tuple[str, ...] | None = None  # in a new output layer; None: it is no new one
 
     @property
+    def known_labels(self) -> tuple[str, ...]:
+        """The labels whose weights in the output layer are an earlier training's."""
+        if self.kept_labels is None:
+            return () if self.claim is None else self.labels.fields
+        return self.kept_labels
+
+    @property
     def encoder(self) -> Encoder:
         """The tokenizer with its preprocessing."""
         return Encoder(self.tokenizer_json, self.preprocessing)

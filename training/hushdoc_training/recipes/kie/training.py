@@ -272,7 +272,7 @@ def prepared_by(settings: PrivateSettings) -> tuple[PublicData, ...]:
 
 
 def described(start: Start) -> dict[str, Any]:
-    """Returns what a claim says about the model that training started from.
+    """Returns what a claim says about the model that training started from, before it is saved.
 
     Which labels a new output layer knew before follows from the names of both sets alone.
     """
@@ -328,7 +328,13 @@ def decay(
 
 
 def save(folder: Path, start: Start, claim: Claim) -> None:
-    """Writes the start's model, as it is now, as a checkpoint."""
+    """Writes the start's model, as it is now, as a checkpoint.
+
+    The labels that its output layer knew before stand in every claim. They follow from what a
+    resumed run must share, so digests of claims need not have them, and earlier runs go on.
+    """
+    known = {"kept_labels": list(start.known_labels)}
+    claim = replace(claim, training={**claim.training, **known})
     checkpoint.save(
         folder,
         architecture=start.model.architecture,
