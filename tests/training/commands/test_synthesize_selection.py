@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +28,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(folder: Path, out: Path, *further: str, public: str = "public") -> int:
-    where = ["--data", str(folder / "private"), "--public", str(folder / public)]
+def run(
+    folder: Path, out: Path, *further: str, public: str = "public", data: Path | None = None
+) -> int:
+    where = ["--data", str((data or folder) / "private"), "--public", str(folder / public)]
     few = ["--pages", "4", "--copies", "1", "--side", "32", "--quiet"]
     try:
         return main(["synthesize", "selection", *where, "--out", str(out), *few, *further])
@@ -55,6 +58,43 @@ def test_scans_choose_public_pages_that_are_sealed_and_verified(
     assert "images of public pages, moved" in capsys.readouterr().err
     stricter = ["--max-epsilon", "1", *limits[2:]]
     assert main(["verify", str(sealed), *trusted, *stricter]) == 5
+
+
+def test_a_set_of_images_is_compared_by_its_images(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Public pages of one set are private ones but for a pixel: every one is found."""
+    rng = np.random.default_rng(1)
+    for group in ("copies", "others", "held-out"):
+        (tmp_path / group / "form").mkdir(parents=True)
+        for number, path in enumerate(sorted((folder / "private").glob("*/*.png"))):
+            shades = np.asarray(Image.open(path)).copy()
+            if group != "copies":
+                shades = rng.integers(0, 255, shades.shape, dtype=np.uint8)
+            shades[0, 0] ^= 1
+            Image.fromarray(shades).save(tmp_path / group / "form" / f"{number}.png")
+    key = tmp_path / "key"
+    assert main(["keygen", "--out", str(key)]) == 0
+    shares = []
+    for group in ("copies", "others"):
+        out, sealed = tmp_path / f"run-{group}", tmp_path / f"sealed-{group}"
+        assert run(tmp_path, out, *LABELS, "--copies", "0", data=folder, public=group) == 0
+        export = ["export", str(out), "--out", str(sealed), "--key", f"{key}.key"]
+        assert main([*export, "--name", "scans"]) == 0
+        capsys.readouterr()
+        audit = ["audit", "synthetic", str(sealed), "--private", str(folder / "private")]
+        audit += ["--trust", f"{key}.trust.json", "--integrity-only"]
+        told = [*audit, "--held-out", str(tmp_path / "held-out"), "--json"]
+        assert main([*told, "--out", str(tmp_path / f"{group}.html")]) == 0
+        figures = json.loads(capsys.readouterr().out)
+        assert (figures["compared"], figures["groups_of"]) == ("images", 6)
+        shares.append(figures["nearer_to_private"])
+    assert shares[0] == 1.0
+    assert shares[1] < 1.0
+    page = (tmp_path / "copies.html").read_text()
+    assert page.count("data:image/png;base64,") == 12  # four pages, each beside two others
+    assert main([*audit, "--held-out", str(folder / "private"), "--json"]) == 3
+    assert "exactly as near" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
