@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -52,12 +53,24 @@ def test_scans_choose_public_pages_that_are_sealed_and_verified(
     assert main(export) == 0
     limits = ["--max-epsilon", "2", "--max-delta", "1e-5", "--unit", "document"]
     trusted = ["--trust", f"{key}.trust.json", "--adversary", "synthetic-data-recipient"]
+    assert main(["verify", str(sealed), *trusted, *limits]) == 5
+    assert "comparison with the files of public pages" in capsys.readouterr().out
+    trusted += ["--accept-treatment", "declared-public"]
     assert main(["verify", str(sealed), *trusted, *limits]) == 0
     capsys.readouterr()
     assert main(["synthesize", "check", str(sealed), *trusted, *limits]) != 0
     assert "images of public pages, moved" in capsys.readouterr().err
     stricter = ["--max-epsilon", "1", *limits[2:]]
     assert main(["verify", str(sealed), *trusted, *stricter]) == 5
+
+
+def test_a_copy_of_the_private_folder_is_not_taken_for_public_pages(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(folder / "private", tmp_path / "elsewhere")
+    assert run(folder, tmp_path / "run", *LABELS, public=str(copy)) == 5
+    assert "PRIVATE_PAGE_IS_PUBLIC" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_set_of_images_is_compared_by_its_images(

@@ -341,23 +341,24 @@ def _layouts(options: argparse.Namespace, start: DiffusionStart) -> Layouts | No
     if not start.denoiser.preset.layout:
         return None
     from hushdoc_training.data import dataset, image_sets
-    from hushdoc_training.recipes.synthesis import page_squares
+    from hushdoc_training.recipes.synthesis import page_squares, public_images
     from hushdoc_training.recipes.synthesis.diffusion import Layouts
     from hushdoc_training.synthesis import masks
 
     size = start.codec.preset.image_size
     source = dataset.Source(location=options.layouts, documents=options.layout_documents)
+    files: dict[str, str] = {}
     if source.is_invented:
         found = page_squares.masks_of(dataset.read(source), size)
     else:
         with image_sets.opened(source, report=shown) as documents:
-            squares = page_squares.squares_of(
-                documents[: options.layout_documents], size, classes={}, layout=True
-            )
+            chosen = documents[: options.layout_documents]
+            squares = page_squares.squares_of(chosen, size, classes={}, layout=True)
+            files = public_images.files_of(chosen)
         every = [square.mask for own in squares for square in own if square.mask is not None]
         found = [mask for mask in every if masks.has_text(mask)]
     public = _public(options, options.layouts, "layouts")
-    return Layouts(name=public.name, masks=found, public=public)
+    return Layouts(name=public.name, masks=found, public=public, files=files)
 
 
 def _public(

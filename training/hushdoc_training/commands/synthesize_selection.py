@@ -108,6 +108,7 @@ def run_selection(options: argparse.Namespace) -> int:
                 name=kie_data.name_of(offered, None, public=True),
                 overlap="none" if offered.is_invented else options.public_overlap,
                 **({"privacy_status": kie_data.INVENTED} if offered.is_invented else {}),
+                invented=offered.is_invented,
             ),
             plan,
             settings,

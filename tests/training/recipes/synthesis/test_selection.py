@@ -9,13 +9,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hushdoc.errors import AnnotationError, EmptyDocumentError, OutputWriteError
+from hushdoc.errors import (
+    AnnotationError,
+    EmptyDocumentError,
+    OutputWriteError,
+    PrivacyError,
+)
 from hushdoc_training import drawn_checkpoint
 from hushdoc_training.data import image_sets
 from hushdoc_training.data.dataset import Source
 from hushdoc_training.data.image_documents import ImageDocument
+from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes.synthesis import selection
+from hushdoc_training.recipes.synthesis import public_images, selection
 from hushdoc_training.recipes.synthesis.selection import (
     COUNTED,
     Candidates,
@@ -96,6 +102,37 @@ def test_chosen_pages_are_like_those_of_their_class(
     assert guarantee.covers_all_private_accesses
     (data,) = made.claim.public_data
     assert (data.name, data.overlap_with_protected) == ("public pages", "none")
+    assert "declared-public" in {one.treatment for one in made.claim.data_accesses}
+    assert {*public_images.ASSUMES} <= {*guarantee.assumes}
+    assert public_images.NOT_AMONG_THEM in made.claim.caveats
+
+
+@pytest.mark.parametrize("pages_of_copy", [1, 2])
+def test_a_private_page_among_public_ones_is_refused_before_a_charge(
+    pages_of_copy: int, private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    """Another folder, another name, another class, and one page of several."""
+    ledger = Ledger.create(tmp_path / "ledger", data="scans", epsilon=99, delta=1e-5)
+    copied = tmp_path / "copied.png"
+    copied.write_bytes(Path(str(private[3].pages[0].image)).read_bytes())
+    page = replace(private[3].pages[0], image=copied)
+    others = public.documents[0].pages * (pages_of_copy - 1)
+    copy = ImageDocument(id="copy", label="other", pages=(*others, page))
+    asked = replace(public, documents=[*public.documents, copy])
+    with pytest.raises(PrivacyError, match="'copy'.*its absence") as refused:
+        run(private, asked, tmp_path / "run", ledger=ledger)
+    assert refused.value.code == "PRIVATE_PAGE_IS_PUBLIC"
+    assert not (tmp_path / "run").exists()
+    assert ledger.runs() == ()
+
+
+def test_invented_pages_are_compared_with_nothing(
+    private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    run(private, replace(public, invented=True), tmp_path / "run")
+    claim = drawn_checkpoint.load(tmp_path / "run").claim
+    assert "declared-public" not in {one.treatment for one in claim.data_accesses}
+    assert public_images.NOT_AMONG_THEM not in claim.caveats
 
 
 def test_one_document_more_is_one_vote_more_of_norm_one(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,17 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import diffusion_schedule
 from hushdoc_training.models.autoencoder import PageAutoencoder
 from hushdoc_training.models.denoiser import ClassDenoisers, Denoiser, LearnedLayouts
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
 from hushdoc_training.private_view import PrivateView
-from hushdoc_training.recipes.synthesis import denoising, diffusion_start, page_squares
+from hushdoc_training.recipes.synthesis import (
+    denoising,
+    diffusion_start,
+    page_squares,
+    public_images,
+)
 from hushdoc_training.recipes.synthesis.denoising import PageExample
 from hushdoc_training.recipes.synthesis.diffusion_settings import DiffusionSettings
 from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
@@ -66,11 +72,14 @@ class Layouts:
         name: What a certificate calls them.
         masks: Of each, shape [size, size].
         public: What a certificate says of the documents; None for those of the start.
+        files: `public_images.files_of` the documents; none of invented ones, which can't be
+            protected ones.
     """
 
     name: str
     masks: Sequence[Floats]
     public: PublicData | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def train(
@@ -100,14 +109,16 @@ def train(
         EmptyDocumentError: There is no document.
         InputError: The ledger can't be read, or counts another unit or at another delta.
         OutputExistsError: The folder holds something.
-        PrivacyError: The start has seen protected documents, the ledger has no room, or the
-            guarantee would not hold.
+        PrivacyError: The start has seen protected documents, a layout is of a protected page, the
+            ledger has no room, or the guarantee would not hold.
         ValueError: The plan is not one of whole documents.
     """
     require_fitting(start, plan, settings, layouts)
     page_squares.require_known(documents, settings.classes)
     used = layouts if start.denoiser.preset.layout else None
     learned = settings.trained == "layouts"
+    files = {} if used is None else used.files
+    public_images.require_apart(files, documents)
     declared = Declared(
         name=name,
         public_data=(*start.claim.public_data, *public_of(used)),
@@ -119,10 +130,17 @@ def train(
         },
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=labels_from_documents,
-        assumes=(f"the layouts{' to begin with' if learned else ''}, {CHOSEN}",),
+        accesses=claims.unaccounted(name, public_images.TREATMENTS if files else {}),
+        assumes=(
+            f"the layouts{' to begin with' if learned else ''}, {CHOSEN}",
+            *(public_images.ASSUMES if files else ()),
+        ),
         releases=("synthetic-records",),
         unit_definition=UNIT,
-        caveats=(duplicates.IMAGES_CAVEAT,),
+        caveats=(
+            duplicates.IMAGES_CAVEAT,
+            *((public_images.NOT_AMONG_THEM,) if files else ()),
+        ),
         what=SYNTHETIC_PAGES,
     )
     terms = Terms(

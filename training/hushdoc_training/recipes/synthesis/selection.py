@@ -28,11 +28,12 @@ from hushdoc.system.progress import TaskProgress
 from hushdoc_training import drawn_checkpoint, duplicates
 from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
 from hushdoc_training.privacy.votes import PrivateVotes
 from hushdoc_training.private_view import PrivateView
-from hushdoc_training.recipes.synthesis import evolution, page_squares
+from hushdoc_training.recipes.synthesis import evolution, page_squares, public_images
 from hushdoc_training.runs import state
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.claim_words import SYNTHETIC_DOCUMENTS
@@ -112,12 +113,15 @@ class PublicImages:
         name: What a certificate calls them.
         overlap: How far they may hold protected documents, one of `claim.OVERLAPS`.
         privacy_status: Why they are public.
+        invented: Whether they were invented for this run, so that none can be a protected one; else
+            a run is refused where the file of one is.
     """
 
     documents: Sequence[ImageDocument]
     name: str
     overlap: str
     privacy_status: str = "declared public by the trainer"
+    invented: bool = False
 
     @property
     def data(self) -> PublicData:
@@ -154,12 +158,15 @@ def select(
         EmptyDocumentError: There is no document.
         InputError: The ledger can't be read, or counts another unit or at another delta.
         OutputExistsError: The folder holds something.
-        PrivacyError: The ledger has no room for the run, or its certificate would not be trusted.
+        PrivacyError: The ledger has no room for the run, its certificate would not be trusted, or a
+            public page is a protected one.
         ValueError: The plan is not one of votes of whole documents.
     """
     evolution.require_votes(plan)
     if not documents:
         raise EmptyDocumentError("There is no document to vote. Check the data path.")
+    if not public.invented:
+        public_images.require_apart(public_images.files_of(public.documents), documents)
     candidates = Candidates(public, settings, quiet=quiet)
     declared = Declared(
         name=name,
@@ -171,11 +178,15 @@ def select(
             **asdict(settings),
         },
         hyperparameter_tuning=hyperparameter_tuning,
-        assumes=ASSUMES,
+        accesses=claims.unaccounted(name, {} if public.invented else public_images.TREATMENTS),
+        assumes=(*ASSUMES, *(() if public.invented else public_images.ASSUMES)),
         releases=("synthetic-records",),
         contribution_bound=CONTRIBUTION,
         unit_definition=f"{UNIT_DEFINITIONS['document']}; {duplicates.SAME_IMAGES}",
-        caveats=(duplicates.IMAGES_CAVEAT,),
+        caveats=(
+            duplicates.IMAGES_CAVEAT,
+            *(() if public.invented else (public_images.NOT_AMONG_THEM,)),
+        ),
         what=SYNTHETIC_DOCUMENTS,
     )
     terms = Terms(
