@@ -84,7 +84,6 @@ def test_dp_promise_says_what_its_paper_claims_and_that_it_does_not_hold(
         (("--sampling-rate", "2"), 2),
         (("--pages", "0"), 2),
         (("--documents-changed",), 2),
-        (("--label", "letter"), 3),  # a document is of another class
         (("--start", "nowhere"), 3),
         (("--layouts", "nowhere"), 3),
         (("--delta", "1e-2"), 1),

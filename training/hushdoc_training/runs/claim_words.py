@@ -102,6 +102,12 @@ class Numbers:
         return "zero-out" if self.unit == TERM else "add-remove"
 
 
+UNDECLARED = (
+    "a document of a class that was not declared is a record that adds 0, and how many are is not "
+    "released"
+)
+
+
 def knows(unit: str) -> str:
     """Returns what the adversary may know."""
     if unit == TERM:
@@ -118,9 +124,14 @@ def assumes(unit: str, ledger: LedgerStatement | None) -> tuple[str, ...]:
 
 def contribution_bound(found: Numbers) -> str:
     """Returns how much one record can contribute."""
+    return gradient_bound(found.unit, found.clipping_norm)
+
+
+def gradient_bound(unit: str, clipping_norm: float) -> str:
+    """Returns how much one record can contribute where its gradient is clipped."""
     return (
-        f"each {found.unit} is one record; its gradient is clipped to an L2 norm of "
-        f"{found.clipping_norm:g} before it is summed"
+        f"each {unit} is one record; its gradient is clipped to an L2 norm of "
+        f"{clipping_norm:g} before it is summed"
     )
 
 

@@ -46,7 +46,7 @@ from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
 from hushdoc_training.recipes.synthesis.page_squares import Floats
 from hushdoc_training.runs import start_weights
 from hushdoc_training.runs.account import Terms
-from hushdoc_training.runs.claim_words import SYNTHETIC_PAGES
+from hushdoc_training.runs.claim_words import SYNTHETIC_PAGES, UNDECLARED, gradient_bound
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
@@ -100,11 +100,12 @@ def train(
 ) -> Outcome:
     """Trains with differential privacy, draws the pages, and writes `out/checkpoint`.
 
-    A killed run is resumed: its steps from the last saved state, its pages from the last drawn.
+    A killed run is resumed: its steps from the last saved state, its pages from the last drawn. A
+    document of a class that is not declared is a record without examples: a refusal would tell of
+    it without noise.
 
     Raises:
-        AnnotationError: A document is of a class that is not declared, an image can't be read, or
-            there is no layout with text.
+        AnnotationError: An image can't be read, or there is no layout with text.
         CheckpointError: There is nothing to resume.
         EmptyDocumentError: There is no document.
         InputError: The ledger can't be read, or counts another unit or at another delta.
@@ -114,7 +115,7 @@ def train(
         ValueError: The plan is not one of whole documents.
     """
     require_fitting(start, plan, settings, layouts)
-    page_squares.require_known(documents, settings.classes)
+    page_squares.require_documents(documents)
     used = layouts if start.denoiser.preset.layout else None
     learned = settings.trained == "layouts"
     files = {} if used is None else used.files
@@ -137,6 +138,9 @@ def train(
         ),
         releases=("synthetic-records",),
         unit_definition=UNIT,
+        contribution_bound=f"{gradient_bound('document', plan.clipping_norm)}; {UNDECLARED}"
+        if settings.classes
+        else None,
         caveats=(
             duplicates.IMAGES_CAVEAT,
             *((public_images.NOT_AMONG_THEM,) if files else ()),
@@ -205,19 +209,26 @@ def prepared(
     settings: DiffusionSettings,
     layouts: Layouts | None,
 ) -> tuple[Denoiser, Records[PageExample]]:
-    """Returns the denoiser, frozen but for what learns, and the documents as it reads them."""
+    """Returns the denoiser, frozen but for what learns, and the documents as it reads them.
+
+    Those of classes that were not declared have no examples.
+    """
     codec = start.codec.eval().requires_grad_(False)
     denoiser = _denoiser(start, settings, layouts).eval()
+    kept = page_squares.distinct(documents)
     with TaskProgress("document", quiet=True) as progress:
         squares = page_squares.squares_of(
-            page_squares.distinct(documents),
+            kept,
             codec.preset.image_size,
             classes={name: number for number, name in enumerate(settings.classes)},
             layout=denoiser.preset.layout,  # not where it learns them
             seen=progress.show,
         )
-    records = Records(page_squares.examples_of(squares, codec), unit="document")
-    return denoiser, records
+    examples = [
+        own if not settings.classes or one.label in settings.classes else []
+        for one, own in zip(kept, page_squares.examples_of(squares, codec), strict=True)
+    ]
+    return denoiser, Records(examples, unit="document")
 
 
 def adam(denoiser: Denoiser, settings: DiffusionSettings) -> torch.optim.Adam:
