@@ -119,6 +119,7 @@ def test_a_set_of_images_is_compared_by_its_images(
         ((*LABELS, "--side", "40"), "public", "a multiple of 16"),
         ((*LABELS, "--pages", "7"), "public", "3 public pages with 1 copies each"),
         ((*LABELS, "--documents-changed"), "public", "needs --ledger"),
+        ((*LABELS, "--delta", "1e-3", "--expected-records", "8"), "public", "DELTA_TOO_LARGE"),
     ],
 )
 def test_wrong_usage_is_refused_before_a_folder_is_taken(

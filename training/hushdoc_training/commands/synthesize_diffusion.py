@@ -19,8 +19,8 @@ from hushdoc_training.commands.training_options import (
     calibrated,
     print_end,
     print_plan,
+    require_delta_of_release,
     require_installed,
-    require_small_delta,
     small_delta,
     warn_of_labels,
 )
@@ -244,7 +244,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
     if options.delta is None and ledger is None:
         options.delta = small_delta(records)
     plan = calibrated(options, ledger, sampling_rate=options.sampling_rate)
-    require_small_delta(plan, records)
+    require_delta_of_release(plan, records)
     if compared:
         _print_promise(plan, promise, start)
     else:
