@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hushdoc.accounting.mechanism import Mechanism, RepeatAndSelect
+from hushdoc.accounting.mechanism import Mechanism, RepeatAndSelect, is_amplified
 from hushdoc.certificate.claim import DataAccess
 from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy import claims
@@ -141,6 +141,13 @@ def change_bound(unit: str, clipping_norm: float) -> str:
         f"each {unit} is one record; what local training on it changes is clipped to an L2 "
         f"norm of {clipping_norm:g} over all weights before it is summed"
     )
+
+
+def sampling(drawn: str, transcript: Mechanism) -> str:
+    """Returns how batches were drawn, of all events: at a rate of 1 each sample is all records."""
+    if drawn not in ("poisson", "full-batch"):
+        return drawn
+    return "poisson" if is_amplified(transcript) else "full-batch"
 
 
 def composition(found: Numbers, ledger: LedgerStatement | None, what: Released) -> str:
