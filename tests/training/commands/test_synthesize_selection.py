@@ -58,8 +58,13 @@ def test_scans_choose_public_pages_that_are_sealed_and_verified(
     trusted += ["--accept-treatment", "declared-public"]
     assert main(["verify", str(sealed), *trusted, *limits]) == 0
     capsys.readouterr()
-    assert main(["synthesize", "check", str(sealed), *trusted, *limits]) != 0
-    assert "images of public pages, moved" in capsys.readouterr().err
+    check = ["synthesize", "check", str(sealed), *trusted, *limits]
+    assert main(check) == 4
+    assert "--public" in capsys.readouterr().err
+    assert main([*check, "--public", str(folder / "public")]) == 0
+    assert "4 documents: each is the public page and copy" in capsys.readouterr().out
+    assert main([*check, "--public", str(folder / "private")]) == 4
+    assert "names other public documents" in capsys.readouterr().err
     stricter = ["--max-epsilon", "1", *limits[2:]]
     assert main(["verify", str(sealed), *trusted, *stricter]) == 5
 
@@ -108,6 +113,34 @@ def test_a_set_of_images_is_compared_by_its_images(
     assert page.count("data:image/png;base64,") == 12  # four pages, each beside two others
     assert main([*audit, "--held-out", str(folder / "private"), "--json"]) == 3
     assert "exactly as near" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [("image", "shows another page"), ("copy", "the copy is 2"), ("label", "has another class")],
+)
+def test_a_page_that_is_no_public_one_is_found(
+    change: str, said: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its issuer changed a page, or what is declared of it, and sealed that."""
+    out, key, sealed = tmp_path / "run", tmp_path / "key", tmp_path / "sealed"
+    assert run(folder, out, *LABELS) == 0
+    prompts = out / "checkpoint" / "prompts.jsonl"
+    if change == "image":
+        image = drawn_checkpoint.image_path(out / "checkpoint" / "images", 2)
+        shades = np.asarray(Image.open(image)).copy()
+        shades[0, 0] ^= 1
+        Image.fromarray(shades).save(image)
+    else:
+        first, *others = map(json.loads, prompts.read_text().splitlines())
+        first[change] = 2 if change == "copy" else "other"
+        prompts.write_text("".join(json.dumps(one) + "\n" for one in (first, *others)))
+    assert main(["keygen", "--out", str(key)]) == 0
+    export = ["export", str(out), "--out", str(sealed), "--key", f"{key}.key", "--name", "scans"]
+    assert main(export) == 0
+    check = ["synthesize", "check", str(sealed), "--trust", f"{key}.trust.json"]
+    assert main([*check, "--integrity-only", "--public", str(folder / "public")]) == 4
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ SYNTHETIC_DOCUMENTS = Released(
     observes="the synthetic documents, their specifications and everything else in the artifact",
     purpose="votes",
     alone="one run of private votes; what is computed from their noisy sums, the synthetic "
-    "documents, is the only release",
+    "documents above all, is the only release",
 )
 
 SYNTHETIC_PAGES = Released(

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from safetensors.numpy import load_file
 
 from hushdoc.errors import (
     AnnotationError,
@@ -124,6 +125,25 @@ def test_a_private_page_among_public_ones_is_refused_before_a_charge(
     assert refused.value.code == "PRIVATE_PAGE_IS_PUBLIC"
     assert not (tmp_path / "run").exists()
     assert ledger.runs() == ()
+
+
+def test_noisy_counts_of_classes_are_released(
+    private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    """They are of the noisy sum that chose the pages, and of nothing else."""
+    run(private[:-6], public, tmp_path / "run", plan=plan(rounds=2))
+    training = drawn_checkpoint.load(tmp_path / "run").claim.training
+    sums = [load_file(one)["sums"] for one in sorted((tmp_path / "run").glob("votes-*"))]
+    cells = np.mean(sums, axis=0).reshape(2, -1)[:, 0] * 24 / np.sqrt(COUNTED)
+    assert training["noisy_class_counts"] == dict(
+        zip(("high", "low"), np.round(cells, 1), strict=True)
+    )
+    deviation = training["class_count_deviation"]
+    noise = plan(rounds=2).noise_multiplier / np.sqrt(COUNTED * 2)
+    assert deviation == pytest.approx(noise, rel=0.1, abs=0.1)
+    counts = training["noisy_class_counts"]
+    assert abs(counts["high"] - 12) < 6 * deviation
+    assert abs(counts["low"] - 6) < 6 * deviation
 
 
 def test_invented_pages_are_compared_with_nothing(
