@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from safetensors.numpy import load_file
 
 from hushdoc.errors import (
     AnnotationError,
+    CheckpointError,
     EmptyDocumentError,
     OutputWriteError,
     PrivacyError,
@@ -21,6 +25,7 @@ from hushdoc_training.data import image_sets
 from hushdoc_training.data.dataset import Source
 from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy import votes
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.synthesis import public_images, selection
 from hushdoc_training.recipes.synthesis.selection import (
@@ -225,6 +230,52 @@ def test_what_votes_were_taken_is_not_taken_again(
     assert found == Outcome(charged=2, interrupted=False)
     assert [path.read_bytes() for path in kept] == before
     assert len(drawn_checkpoint.load(tmp_path / "run").prompts) == 6
+
+
+def killed(private: list[ImageDocument], public: PublicImages, out: Path, **further: Any) -> None:
+    """Runs in a process of its own, which SIGKILL ends between a charge and the first vote."""
+    process = os.fork()
+    if process == 0:
+        votes.summed = lambda *told, **named: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment, return-value]
+        try:
+            run(private, public, out, **further)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(process, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+
+def test_a_round_that_a_kill_interrupts_is_lost_and_stays_spent(
+    private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="scans", epsilon=99, delta=1e-5)
+    out = tmp_path / "run"
+    killed(private, public, out, plan=plan(rounds=2), ledger=ledger)
+    ledger = Ledger.open(ledger.path)
+    assert [one.charged for one in ledger.runs()] == [1]
+    found = run(private, public, out, plan=plan(rounds=2), ledger=ledger, resume=True)
+    assert found == Outcome(charged=2, interrupted=False)
+    assert [one.name for one in out.glob("votes-*")] == ["votes-0002.safetensors"]
+    claim = drawn_checkpoint.load(out).claim
+    assert claim.guarantees[0].epsilon == pytest.approx(50, rel=1e-3)
+    noise = plan(rounds=2).noise_multiplier / np.sqrt(COUNTED)  # of one sum alone
+    assert claim.training["class_count_deviation"] == pytest.approx(noise, rel=0.1, abs=0.1)
+    alone = tmp_path / "alone"
+    killed(private, public, alone)
+    with pytest.raises(CheckpointError):
+        run(private, public, alone, resume=True)
+
+
+def test_a_ledger_without_room_takes_no_folder(
+    private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="scans", epsilon=1, delta=1e-5)
+    with pytest.raises(PrivacyError) as refused:
+        run(private, public, tmp_path / "run", ledger=ledger)
+    assert refused.value.code == "BUDGET_EXCEEDED"
+    assert not (tmp_path / "run").exists()
+    assert ledger.runs() == ()
 
 
 def test_what_can_not_be_chosen_from_is_refused(
