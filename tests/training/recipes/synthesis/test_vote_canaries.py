@@ -10,7 +10,7 @@ from hushdoc_training.invented import released
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.synthesis import vote_canaries
 
-CANARIES, SURE = 200, 0.999
+CANARIES, SURE = 120, 0.999
 
 
 @cache

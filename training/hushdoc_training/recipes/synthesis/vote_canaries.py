@@ -75,8 +75,8 @@ def audit_of_images(plan: PrivacyPlan, *, canaries: int = 400, confidence: float
     """Returns the lower bound that one round of `selection.select` shows; as `audit` does."""
     _require_one_round(plan)
     classes = tuple(f"canary {number}" for number in range(canaries))
-    made = [_page(name, number) for number, name in enumerate(classes)]
-    offered = [_page("public", canaries + number) for number in range(_PUBLIC)]
+    made = [canary_page(name, number) for number, name in enumerate(classes)]
+    offered = [canary_page("public", canaries + number) for number in range(_PUBLIC)]
     public = PublicImages(documents=offered, name="drawn squares", overlap="none", invented=True)
     settings = SelectionSettings(
         classes=classes, pages=canaries, copies=-(-canaries // _PUBLIC), side=CELLS
@@ -99,7 +99,7 @@ def _require_one_round(plan: PrivacyPlan) -> None:
         raise ValueError(f"the plan has {plan.steps} rounds; canaries are of one. Plan one round.")
 
 
-def _page(label: str, number: int) -> ImageDocument:
+def canary_page(label: str, number: int) -> ImageDocument:
     """Returns a page of black and white squares, each number another."""
     chance = np.random.default_rng(number)
     shades = (255 * chance.integers(0, 2, (CELLS, CELLS))).astype(np.uint8)
