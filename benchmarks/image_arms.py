@@ -4,6 +4,9 @@
     python benchmarks/image_arms.py --data path/to/docmix --records 2000 --arms dp_linear
     python benchmarks/image_arms.py --data path/to/docmix --public form scientific_page
 
+Without `--public` pages of all classes are private or for tests, and docmix has more than 2,000 for
+the former; with the four classes of docs/results.md as public ones it has fewer.
+
 A fifth of the pages, by the digests of their images, is for tests; of the others the first ones by
 that digest are private. Arms, each with `--seeds` seeds, from random weights, whose order, mixing
 and fresh weights the seed decides:

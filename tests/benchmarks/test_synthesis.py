@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
@@ -110,6 +111,46 @@ def test_a_kept_start_of_other_public_pages_is_not_taken(
         arms.pretrained([], other, tmp_path / page_squares.digest([]), None)
 
 
+def test_an_arm_that_is_kept_is_not_run_again_and_one_that_differs_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    arms = import_module("diffusion_arms")
+    runs = iter(range(99))
+
+    def made() -> dict[str, float]:
+        return {"accuracy": float(next(runs))}
+
+    for expected in (0, 1):
+        figures = arms.Figures(tmp_path, {"private": "digest"})
+        for seed in (0, 1):
+            figures.note({"arm": "real", "seed": seed}, made)
+        assert figures.found == {"accuracy": [0.0, 1.0]}
+        assert figures.kept == 2 * expected
+    other = arms.Figures(tmp_path, {"private": "of others"})
+    other.note({"arm": "real", "seed": 0}, made)
+    assert other.found == {"accuracy": [2.0]}
+
+
+def test_a_start_that_does_not_fit_is_refused_before_anything_is_read(run_of_arms: Any) -> None:
+    for told in (("all", "none"), ("denoisers", "class"), ("layouts", "layout+class")):
+        with pytest.raises(SystemExit, match="goes with --condition"):
+            run_of_arms("--data", "nowhere", "--trained", told[0], "--condition", told[1])
+
+
+@pytest.fixture
+def run_of_arms(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    arms = import_module("diffusion_arms")
+
+    def run(*words: str) -> Any:
+        parser = argparse.ArgumentParser()
+        arms.add_options(parser)
+        return arms.run(parser.parse_args(words))
+
+    return run
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("further", [(), ("--public", "c", "d")])
 def test_a_quick_run_of_diffusion_prints_every_figure(
@@ -117,21 +158,27 @@ def test_a_quick_run_of_diffusion_prints_every_figure(
 ) -> None:
     chance = np.random.default_rng(1)
     for label in "abcd":
-        (tmp_path / label).mkdir()
+        (tmp_path / "pages" / label).mkdir(parents=True)
         for number in range(15):
             gray = chance.integers(0, 256, (20, 20)).astype(np.uint8)
-            Image.fromarray(gray).save(tmp_path / label / f"{number}.png")
-    sheets = tmp_path / "sheets"
-    result, _ = run(
-        "synthesis", "diffusion", "--data", tmp_path, "--quick", "--sheets", sheets, *further
-    )
+            Image.fromarray(gray).save(tmp_path / "pages" / label / f"{number}.png")
+    sheets, kept = tmp_path / "sheets", ("--work", tmp_path / "work")
+    command = ("synthesis", "diffusion", "--data", tmp_path / "pages", "--quick", *kept, *further)
+    result, _ = run(*command, "--sheets", sheets)
     arms = ("synthetic", "synthetic_linear", "dp_adam", "dp_linear", "evolution")
     for name in ("real", *(f"{arm}_eps{epsilon}" for arm in arms for epsilon in "15")):
         assert 0 <= result[f"accuracy_{name}"] <= 1
     for name in ("fid_eps1", "fid_eps5", "fid_floor"):
         assert result[name] >= 0
     assert result["step_ratio"] > 0
+    assert result["step_ratio_small"] > 0
+    assert result["steps_measured"]["step_ratio_small"] == {"records": 16, "multiplicity": 1}
     assert {file.name for file in sheets.iterdir()} == {
         "diffusion-eps1.png",
         "diffusion-eps5.png",
     }
+    again, _ = run(*command, "--trained", "all", "--guidance", "3", "--multiplicity", "2")
+    assert (result["kept"], again["kept"]) == (0, 8)  # all but what was drawn
+    assert (again["condition"], again["guidance"], again["multiplicity"]) == ("class", 3.0, 2)
+    same = [name for name in result if name.startswith(("accuracy_dp", "accuracy_evolution"))]
+    assert [again[name] for name in same] == [result[name] for name in same]

@@ -336,6 +336,12 @@ _OF_FOUR = Grouped(size=4, event=build.TRANSCRIPT)
 _LABELS = Parallel(events=(build.TRANSCRIPT, Composed(event=build.STEP, count=10)))
 _FIXED = WithoutReplacement(population=100, sample_size=5, event=Gaussian(noise_multiplier=9.0))
 _TIGHT = _least(build.TRANSCRIPT)
+_ALL = Composed(
+    event=PoissonSampled(sampling_rate=1.0, event=Gaussian(noise_multiplier=4.0)), count=3
+)
+_ALL_AND_SOME = Sequence(
+    events=(_ALL, PoissonSampled(sampling_rate=0.5, event=Gaussian(noise_multiplier=4.0)))
+)
 
 CASES: dict[str, Callable[[Path], Path]] = {
     "honest": _seal,
@@ -500,6 +506,12 @@ CASES: dict[str, Callable[[Path], Path]] = {
     "transcript/clusters, full batch": _transcript(
         _SHARED, _least(_SHARED), sampling_as_implemented="full-batch", **_EACH_ROUND
     ),
+    "transcript/all records, full batch": _transcript(
+        _ALL, _least(_ALL), sampling_as_implemented="full-batch"
+    ),
+    "transcript/all records and a sample, full batch": _transcript(
+        _ALL_AND_SOME, _least(_ALL_AND_SOME), sampling_as_implemented="full-batch"
+    ),
     **{
         f"transcript/clusters, {word}": _transcript(
             _SHARED, _least(_SHARED), cluster_sampling_as_implemented=word
@@ -562,6 +574,7 @@ ACCEPTED = {
     "semantics/rates about another unit",
     "transcript/clusters",
     "transcript/clusters, full batch",
+    "transcript/all records, full batch",
     "transcript/clusters that all take part",
     "transcript/parallel",
     "transcript/one of two parts never ran",
@@ -576,7 +589,7 @@ ACCEPTED = {
 NEEDS_EXACT = {
     "semantics/tight epsilon",
     "semantics/epsilon hardly below",
-    *(name for name in CASES if name.startswith("transcript/cl")),
+    *(name for name in CASES if name.startswith(("transcript/cl", "transcript/all records"))),
     *(name for name in CASES if name.startswith(("transcript/group", "transcript/parallel"))),
 }
 """Claims that Renyi accounting can't prove: what decides is the second engine."""

@@ -102,7 +102,6 @@ REFUSED = {
     "cutmix": (("--cutmix", "1"), "would mix two documents"),
     "dropout": (("--dropout", "0.5"), "without privacy"),
     "first documents": (("--documents", "3"), "takes the first N"),
-    "unknown class": (("--label", "left", "--label", "other"), "not among"),
     "one class": (("--label", "left"), "at least two"),
     "plan of public": (("--plan", "--public"), "--plan is of private"),
 }

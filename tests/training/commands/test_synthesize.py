@@ -63,11 +63,21 @@ def test_a_list_of_words_that_is_missing_or_none_is_refused(
     assert capsys.readouterr().err.count("BAD_WORDS") == 2
 
 
+@pytest.mark.parametrize(("delta", "records"), [("1e-5", "20000"), ("1.1e-5", "8"), ("1e-3", "8")])
 def test_a_delta_that_lets_a_document_be_published_is_refused(
+    delta: str, records: str, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(data, "--delta", delta, "--expected-records", records) == 5
+    assert "DELTA_TOO_LARGE" in capsys.readouterr().err
+
+
+def test_a_ledger_of_a_larger_delta_takes_no_release(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert refused(data, "--delta", "1e-4", "--expected-records", "2000") != 0
+    ledger = Ledger.create(data.parent / "ledger", data="receipts", epsilon=2, delta=1e-4)
+    assert refused(data, "--ledger", str(ledger.path), "--expected-records", "8") == 5
     assert "DELTA_TOO_LARGE" in capsys.readouterr().err
+    assert Ledger.open(ledger.path).runs() == ()
 
 
 @pytest.mark.parametrize("damage", ["unreadable", "no words", "no finite box", "missing"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +29,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(folder: Path, out: Path, *further: str, public: str = "public") -> int:
-    where = ["--data", str(folder / "private"), "--public", str(folder / public)]
+def run(
+    folder: Path, out: Path, *further: str, public: str = "public", data: Path | None = None
+) -> int:
+    where = ["--data", str((data or folder) / "private"), "--public", str(folder / public)]
     few = ["--pages", "4", "--copies", "1", "--side", "32", "--quiet"]
     try:
         return main(["synthesize", "selection", *where, "--out", str(out), *few, *further])
@@ -49,12 +53,94 @@ def test_scans_choose_public_pages_that_are_sealed_and_verified(
     assert main(export) == 0
     limits = ["--max-epsilon", "2", "--max-delta", "1e-5", "--unit", "document"]
     trusted = ["--trust", f"{key}.trust.json", "--adversary", "synthetic-data-recipient"]
+    assert main(["verify", str(sealed), *trusted, *limits]) == 5
+    assert "comparison with the files of public pages" in capsys.readouterr().out
+    trusted += ["--accept-treatment", "declared-public"]
     assert main(["verify", str(sealed), *trusted, *limits]) == 0
     capsys.readouterr()
-    assert main(["synthesize", "check", str(sealed), *trusted, *limits]) != 0
-    assert "images of public pages, moved" in capsys.readouterr().err
+    check = ["synthesize", "check", str(sealed), *trusted, *limits]
+    assert main(check) == 4
+    assert "--public" in capsys.readouterr().err
+    assert main([*check, "--public", str(folder / "public")]) == 0
+    assert "4 documents: each is the public page and copy" in capsys.readouterr().out
+    assert main([*check, "--public", str(folder / "private")]) == 4
+    assert "names other public documents" in capsys.readouterr().err
     stricter = ["--max-epsilon", "1", *limits[2:]]
     assert main(["verify", str(sealed), *trusted, *stricter]) == 5
+
+
+def test_a_copy_of_the_private_folder_is_not_taken_for_public_pages(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(folder / "private", tmp_path / "elsewhere")
+    assert run(folder, tmp_path / "run", *LABELS, public=str(copy)) == 5
+    assert "PRIVATE_PAGE_IS_PUBLIC" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_set_of_images_is_compared_by_its_images(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Public pages of one set are private ones but for a pixel: every one is found."""
+    rng = np.random.default_rng(1)
+    for group in ("copies", "others", "held-out"):
+        (tmp_path / group / "form").mkdir(parents=True)
+        for number, path in enumerate(sorted((folder / "private").glob("*/*.png"))):
+            shades = np.asarray(Image.open(path)).copy()
+            if group != "copies":
+                shades = rng.integers(0, 255, shades.shape, dtype=np.uint8)
+            shades[0, 0] ^= 1
+            Image.fromarray(shades).save(tmp_path / group / "form" / f"{number}.png")
+    key = tmp_path / "key"
+    assert main(["keygen", "--out", str(key)]) == 0
+    shares = []
+    for group in ("copies", "others"):
+        out, sealed = tmp_path / f"run-{group}", tmp_path / f"sealed-{group}"
+        assert run(tmp_path, out, *LABELS, "--copies", "0", data=folder, public=group) == 0
+        export = ["export", str(out), "--out", str(sealed), "--key", f"{key}.key"]
+        assert main([*export, "--name", "scans"]) == 0
+        capsys.readouterr()
+        audit = ["audit", "synthetic", str(sealed), "--private", str(folder / "private")]
+        audit += ["--trust", f"{key}.trust.json", "--integrity-only"]
+        told = [*audit, "--held-out", str(tmp_path / "held-out"), "--json"]
+        assert main([*told, "--out", str(tmp_path / f"{group}.html")]) == 0
+        figures = json.loads(capsys.readouterr().out)
+        assert (figures["compared"], figures["groups_of"]) == ("images", 6)
+        shares.append(figures["nearer_to_private"])
+    assert shares[0] == 1.0
+    assert shares[1] < 1.0
+    page = (tmp_path / "copies.html").read_text()
+    assert page.count("data:image/png;base64,") == 12  # four pages, each beside two others
+    assert main([*audit, "--held-out", str(folder / "private"), "--json"]) == 3
+    assert "exactly as near" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [("image", "shows another page"), ("copy", "the copy is 2"), ("label", "has another class")],
+)
+def test_a_page_that_is_no_public_one_is_found(
+    change: str, said: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its issuer changed a page, or what is declared of it, and sealed that."""
+    out, key, sealed = tmp_path / "run", tmp_path / "key", tmp_path / "sealed"
+    assert run(folder, out, *LABELS) == 0
+    prompts = out / "checkpoint" / "prompts.jsonl"
+    if change == "image":
+        image = drawn_checkpoint.image_path(out / "checkpoint" / "images", 2)
+        shades = np.asarray(Image.open(image)).copy()
+        shades[0, 0] ^= 1
+        Image.fromarray(shades).save(image)
+    else:
+        first, *others = map(json.loads, prompts.read_text().splitlines())
+        first[change] = 2 if change == "copy" else "other"
+        prompts.write_text("".join(json.dumps(one) + "\n" for one in (first, *others)))
+    assert main(["keygen", "--out", str(key)]) == 0
+    export = ["export", str(out), "--out", str(sealed), "--key", f"{key}.key", "--name", "scans"]
+    assert main(export) == 0
+    check = ["synthesize", "check", str(sealed), "--trust", f"{key}.trust.json"]
+    assert main([*check, "--integrity-only", "--public", str(folder / "public")]) == 4
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -66,6 +152,7 @@ def test_scans_choose_public_pages_that_are_sealed_and_verified(
         ((*LABELS, "--side", "40"), "public", "a multiple of 16"),
         ((*LABELS, "--pages", "7"), "public", "3 public pages with 1 copies each"),
         ((*LABELS, "--documents-changed"), "public", "needs --ledger"),
+        ((*LABELS, "--delta", "1e-3", "--expected-records", "8"), "public", "DELTA_TOO_LARGE"),
     ],
 )
 def test_wrong_usage_is_refused_before_a_folder_is_taken(

@@ -16,10 +16,11 @@ from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled, Seq
 from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import PrivacyError
+from hushdoc.policy.rules import _sampled_as_accounted
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.receipt import NOISE_DISTRIBUTIONS
-from hushdoc_training.runs import receipts
+from hushdoc_training.runs import continued, receipts
 from hushdoc_training.runs.receipts import Declared
 
 PLAN = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.3, steps=20)
@@ -115,6 +116,27 @@ def test_settings_chosen_by_the_loss_of_an_earlier_run_of_the_ledger_are_unaccou
     assert guarantee.hyperparameter_tuning == "unaccounted"
     assert any("not part of epsilon" in caveat for caveat in claim.caveats)
     assert any("no un-noised number" in condition for condition in guarantee.assumes)
+
+
+def test_steps_of_all_records_are_full_batches_unless_the_ledger_has_samples(
+    ledger: Ledger,
+) -> None:
+    """The checker takes the word for all events together, and finds either right."""
+    full = PrivacyPlan.calibrated(epsilon=2, sampling_rate=1.0, steps=20)
+    alone = claim_by(full, "forms")
+    assert alone.guarantees[0].sampling_as_implemented == "full-batch"
+    ledger.reserve("full", title="", step=full.step, steps=20, claim="c", documents="d")
+    together = claim_by(full, "forms", ledger=ledger.statement("d"))
+    assert together.guarantees[0].sampling_as_implemented == "poisson"
+    assert claim_by(PLAN, "forms").guarantees[0].sampling_as_implemented == "poisson"
+    for before, after in ((alone, claim_by(PLAN, "forms")), (claim_by(PLAN, "forms"), alone)):
+        both = continued.added(after, before)
+        assert both.guarantees[0].sampling_as_implemented == "poisson"
+        assert _sampled_as_accounted(both.guarantees[0], both)
+    twice = continued.added(alone, alone)
+    assert twice.guarantees[0].sampling_as_implemented == "full-batch"
+    for claim in (alone, together, twice):
+        assert _sampled_as_accounted(claim.guarantees[0], claim)
 
 
 def test_an_accountant_of_the_plan_is_the_claims(ledger: Ledger) -> None:

@@ -10,7 +10,11 @@ from hushdoc.commands.parsing import usage_errors
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc_training.commands import kie_data
 from hushdoc_training.commands.data import SOURCE
-from hushdoc_training.commands.synthesize_diffusion import register_diffusion, register_pretrain
+from hushdoc_training.commands.synthesize_diffusion import (
+    register_diffusion,
+    register_pretrain,
+    shown,
+)
 from hushdoc_training.commands.synthesize_selection import register_selection
 from hushdoc_training.commands.training_options import (
     add_choice,
@@ -22,8 +26,8 @@ from hushdoc_training.commands.training_options import (
     add_votes,
     calibrated,
     print_head,
+    require_delta_of_release,
     require_installed,
-    require_small_delta,
     small_delta,
 )
 
@@ -142,7 +146,8 @@ def _register_check(methods: Subcommands) -> None:
         help="draw a sealed set of documents again and compare",
         description="Verifies a sealed set of synthetic documents, draws every page again from its "
         "specification and compares words, boxes, labels, questions and pixels. Pages that votes "
-        "chose among public documents are compared with those.",
+        "chose among public documents are compared with those, moved images of them moved anew. "
+        "Pages that a model drew can't be compared: the model is not in the artifact.",
     )
     check.add_argument("artifact", type=Path, metavar="ARTIFACT", help="the artifact's folder")
     check.add_argument(
@@ -163,9 +168,9 @@ def _register_check(methods: Subcommands) -> None:
 def run_check(options: argparse.Namespace) -> int:
     """Prints how many documents are as their specifications give them."""
     from hushdoc.arguments import counted
-    from hushdoc.synthetic_documents import SyntheticDocuments
+    from hushdoc.synthetic_documents import MOVED, SyntheticDocuments
     from hushdoc.system.progress import TaskProgress
-    from hushdoc_training.data import dataset
+    from hushdoc_training.data import dataset, image_sets
     from hushdoc_training.recipes.synthesis import reproduction
     from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
 
@@ -174,12 +179,19 @@ def run_check(options: argparse.Namespace) -> int:
         words = PublicWords.read(options.words, overlap="unknown")
     documents = SyntheticDocuments.open(options.artifact, policy=policy_from(options))
     with TaskProgress("document", quiet=False) as progress:
-        if options.public is not None:
+        if options.public is not None and documents.contents.method == MOVED:
+            count = reproduction.num_public(documents)
+            source = dataset.Source(location=options.public, documents=count)
+            with image_sets.opened(source, report=shown) as pages:
+                reproduction.require_moved(documents, pages[:count], seen=progress.show)
+        elif options.public is not None:
             public = dataset.read(dataset.Source(location=options.public))
             reproduction.require_public(documents, public, seen=progress.show)
         else:
             reproduction.require_reproduced(documents, words=words, seen=progress.show)
     given = "is a public page" if options.public else "is what its specification gives"
+    if options.public and documents.contents.method == MOVED:
+        given = "is the public page and copy that it names"
     print(f"{counted(len(documents), 'document')}: each {given}")
     return 0
 
@@ -204,7 +216,7 @@ def run_evolution(options: argparse.Namespace) -> int:
     if options.delta is None and ledger is None:
         options.delta = small_delta(max(1, options.expected_records))
     plan = calibrated(options, ledger, sampling_rate=1.0)
-    require_small_delta(plan, options.expected_records)
+    require_delta_of_release(plan, options.expected_records)
     source = dataset.Source(location=options.data, documents=None, seed=0, labels=None)
     documents = dataset.read(
         source, seen=lambda done, total: None, report=kie_data.reporter(source, hidden=True)

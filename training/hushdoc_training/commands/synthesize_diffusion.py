@@ -19,8 +19,8 @@ from hushdoc_training.commands.training_options import (
     calibrated,
     print_end,
     print_plan,
+    require_delta_of_release,
     require_installed,
-    require_small_delta,
     small_delta,
     warn_of_labels,
 )
@@ -244,7 +244,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
     if options.delta is None and ledger is None:
         options.delta = small_delta(records)
     plan = calibrated(options, ledger, sampling_rate=options.sampling_rate)
-    require_small_delta(plan, records)
+    require_delta_of_release(plan, records)
     if compared:
         _print_promise(plan, promise, start)
     else:
@@ -341,23 +341,24 @@ def _layouts(options: argparse.Namespace, start: DiffusionStart) -> Layouts | No
     if not start.denoiser.preset.layout:
         return None
     from hushdoc_training.data import dataset, image_sets
-    from hushdoc_training.recipes.synthesis import page_squares
+    from hushdoc_training.recipes.synthesis import page_squares, public_images
     from hushdoc_training.recipes.synthesis.diffusion import Layouts
     from hushdoc_training.synthesis import masks
 
     size = start.codec.preset.image_size
     source = dataset.Source(location=options.layouts, documents=options.layout_documents)
+    files: dict[str, str] = {}
     if source.is_invented:
         found = page_squares.masks_of(dataset.read(source), size)
     else:
         with image_sets.opened(source, report=shown) as documents:
-            squares = page_squares.squares_of(
-                documents[: options.layout_documents], size, classes={}, layout=True
-            )
+            chosen = documents[: options.layout_documents]
+            squares = page_squares.squares_of(chosen, size, classes={}, layout=True)
+            files = public_images.files_of(chosen)
         every = [square.mask for own in squares for square in own if square.mask is not None]
         found = [mask for mask in every if masks.has_text(mask)]
     public = _public(options, options.layouts, "layouts")
-    return Layouts(name=public.name, masks=found, public=public)
+    return Layouts(name=public.name, masks=found, public=public, files=files)
 
 
 def _public(

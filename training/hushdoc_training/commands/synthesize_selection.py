@@ -15,8 +15,8 @@ from hushdoc_training.commands.training_options import (
     add_votes,
     calibrated,
     print_head,
+    require_delta_of_release,
     require_installed,
-    require_small_delta,
     small_delta,
 )
 
@@ -93,7 +93,7 @@ def run_selection(options: argparse.Namespace) -> int:
     if options.delta is None and ledger is None:
         options.delta = small_delta(max(1, options.expected_records))
     plan = calibrated(options, ledger, sampling_rate=1.0)
-    require_small_delta(plan, options.expected_records)
+    require_delta_of_release(plan, options.expected_records)
     private = Source(location=options.data)
     offered = Source(location=options.public, documents=options.public_documents)
     with (
@@ -108,6 +108,7 @@ def run_selection(options: argparse.Namespace) -> int:
                 name=kie_data.name_of(offered, None, public=True),
                 overlap="none" if offered.is_invented else options.public_overlap,
                 **({"privacy_status": kie_data.INVENTED} if offered.is_invented else {}),
+                invented=offered.is_invented,
             ),
             plan,
             settings,

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import base64
+import contextlib
 import hashlib
 import html
+import io
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hushdoc.arguments import counted
+from hushdoc.arguments import counted, printable
 from hushdoc.commands.policy_options import policy_from, policy_options
+from hushdoc.errors import EmptyDocumentError, InputError
 from hushdoc_training.commands.data import SOURCE
+from hushdoc_training.commands.synthesize_diffusion import IMAGES, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from hushdoc.commands.parsing import Subcommands
+    from hushdoc.document.page import Page
     from hushdoc.labels import LabelledDocument
-    from hushdoc_training.audit.nearest_pages import Comparison
+    from hushdoc_training.audit.nearest_pages import Comparison, Floats
+    from hushdoc_training.data.image_documents import ImageDocument
 
 DESCRIPTION = """Looks for copies: finds the nearest private and the nearest held-out document of
 each document of a sealed set, by the embedding that voted, and says how often the private one is
-nearer.
+nearer. Pages of a set of images alone are compared by 16 x 16 shades of their images.
 
   hushdoc audit synthetic given-away --private receipts.jsonl --held-out others.jsonl \\
       --trust release.trust.json --max-epsilon 1 --max-delta 1e-5 --unit document \\
@@ -35,6 +43,18 @@ and --out shows some of them: keep both."""
 SHOWN = 12
 """How many documents --out shows: those that are nearest to a private one, as held-out ones go."""
 
+SHADES, SHOWN_PIXELS = 16, 600
+"""Shades across a page and down by which images are compared, and pixels of a page on --out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Item:
+    """A document, or a page of one, that is compared: its name, its point, and what is shown."""
+
+    name: str
+    point: Floats
+    page: Page
+
 
 def register(actions: Subcommands) -> None:
     """Adds the action."""
@@ -46,7 +66,10 @@ def register(actions: Subcommands) -> None:
     )
     parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="the sealed set's folder")
     parser.add_argument(
-        "--private", required=True, metavar="SOURCE", help=f"what it was made from; {SOURCE}"
+        "--private",
+        required=True,
+        metavar="SOURCE",
+        help=f"what it was made from; {SOURCE}; of images: {IMAGES}",
     )
     parser.add_argument(
         "--held-out", required=True, metavar="SOURCE", help="others of the same source"
@@ -59,32 +82,27 @@ def register(actions: Subcommands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints how many documents are nearer to a private one than to a held-out one."""
-    import numpy as np
-
     from hushdoc.synthetic_documents import SyntheticDocuments
     from hushdoc.system import atomic_files
-    from hushdoc_training.audit import nearest_pages
-    from hushdoc_training.data import dataset
-    from hushdoc_training.synthesis import embedding
 
     if options.out is not None:
         atomic_files.require_free(options.out)
     documents = list(SyntheticDocuments.open(options.artifact, policy=policy_from(options)))
-    groups = [
-        _chosen(dataset.read(dataset.Source(location=location)))
-        for location in (options.private, options.held_out)
-    ]
-    size = min(map(len, groups))
-    private, held_out = (group[:size] for group in groups)
-    points = [
-        np.array([embedding.embed(item.document) for item in group])
-        for group in (documents, private, held_out)
-    ]
-    found = nearest_pages.compared(*points)
-    if options.out is not None:
-        content = _page(found, documents, private, held_out)
-        atomic_files.write_file(options.out, content.encode())
+    images = not all(_has_words(one) for one in documents)
+    with contextlib.ExitStack() as files:
+        items = _drawn_items(documents) if images else _worded_items(documents)
+        groups = [
+            _read(location, files, images=images)
+            for location in (options.private, options.held_out)
+        ]
+        size = min(map(len, groups))
+        private, held_out = (group[:size] for group in groups)
+        found = _compared(items, private, held_out)
+        if options.out is not None:
+            content = _page(found, items, private, held_out, images=images)
+            atomic_files.write_file(options.out, content.encode())
     figures = {
+        "compared": "images" if images else "words",
         "documents": len(documents),
         "groups_of": size,
         "nearer_to_private": round(found.nearer_to_private, 4),
@@ -98,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
     print(
         f"Nearer to a private document than to a held-out one: {found.nearer_to_private:.1%} of "
         f"{counted(len(documents), 'document')} (by coins as many with probability "
-        f"{found.p_value:.2g}); two groups of {size}"
+        f"{found.p_value:.2g}); two groups of {size}, compared by their {figures['compared']}"
     )
     print(
         f"Mean distance to the nearest: private {figures['mean_distance_to_private']}, held-out "
@@ -108,18 +126,90 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _chosen(documents: Sequence[LabelledDocument]) -> list[LabelledDocument]:
-    """Returns documents in an order that depends on each alone, to take the first of them."""
-    return sorted(documents, key=lambda item: hashlib.sha256(item.document.id.encode()).hexdigest())
+def _read(location: str, files: contextlib.ExitStack, *, images: bool) -> list[_Item]:
+    """Returns what is compared of a source, in an order that depends on each alone."""
+    from hushdoc_training.data import dataset, image_sets
+
+    source = dataset.Source(location=location)
+    if images:
+        found = _image_items(files.enter_context(image_sets.opened(source, report=shown)))
+    else:
+        found = _worded_items(one for one in dataset.read(source) if _has_words(one))
+    if not found:
+        raise EmptyDocumentError(
+            f"No document of '{printable(location)}' has words, by which this set is "
+            "compared. Give documents with words."
+        )
+    return sorted(found, key=lambda item: hashlib.sha256(item.name.encode()).hexdigest())
+
+
+def _has_words(labelled: LabelledDocument) -> bool:
+    return any(page.words for page in labelled.document.pages)
+
+
+def _worded_items(documents: Iterable[LabelledDocument]) -> list[_Item]:
+    from hushdoc_training.synthesis import embedding
+
+    return [
+        _Item(
+            name=labelled.document.id,
+            point=embedding.embed(labelled.document),
+            page=labelled.document.pages[0],
+        )
+        for labelled in documents
+    ]
+
+
+def _drawn_items(documents: Iterable[LabelledDocument]) -> list[_Item]:
+    """Returns the pages of a set of images alone."""
+    from hushdoc_training.data.image_documents import ImageDocument
+
+    return _image_items(
+        [ImageDocument(id=one.document.id, label="", pages=one.document.pages) for one in documents]
+    )
+
+
+def _image_items(documents: Sequence[ImageDocument]) -> list[_Item]:
+    """Returns every page, at the point of its fixed shades: what is apart is their deviation."""
+    from hushdoc_training.recipes.synthesis import page_squares
+
+    squares = page_squares.squares_of(documents, SHADES, classes={}, layout=False)
+    return [
+        _Item(name=f"{one.id} {number}", point=square.shades.ravel() / SHADES, page=page)
+        for one, own in zip(documents, squares, strict=True)
+        for number, (square, page) in enumerate(zip(own, one.pages, strict=True))
+    ]
+
+
+def _compared(
+    items: Sequence[_Item], private: Sequence[_Item], held_out: Sequence[_Item]
+) -> Comparison:
+    """Returns which are nearest; an InputError where both groups are equally near to all."""
+    import numpy as np
+
+    from hushdoc_training.audit import nearest_pages
+
+    found = nearest_pages.compared(
+        *(np.array([item.point for item in group]) for group in (items, private, held_out))
+    )
+    if (found.private.distances == found.held_out.distances).all():
+        raise InputError(
+            "Every document of the set is exactly as near to a private document as to a held-out "
+            "one, so the comparison says nothing. Give two groups of different documents."
+        )
+    return found
 
 
 def _page(
     found: Comparison,
-    documents: Sequence[LabelledDocument],
-    private: Sequence[LabelledDocument],
-    held_out: Sequence[LabelledDocument],
+    documents: Sequence[_Item],
+    private: Sequence[_Item],
+    held_out: Sequence[_Item],
+    *,
+    images: bool,
 ) -> str:
     """Returns a page that shows documents of a set, each beside its nearest two."""
+    draw = _image if images else _drawn
     rows = []
     for place in found.closest(SHOWN):
         cells = [("of the set", documents[place])]
@@ -129,21 +219,34 @@ def _page(
         ):
             title = f"{title}, at {near.distances[place]:.3f}"
             cells.append((title, group[int(near.places[place])]))
-        rows.append("".join(f"<td>{_drawn(title, item)}</td>" for title, item in cells))
+        rows.append("".join(f"<td>{draw(title, item.page)}</td>" for title, item in cells))
     table = "".join(f"<tr>{row}</tr>" for row in rows)
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Nearest documents</title>'
-        "<style>body{font:14px sans-serif}td{vertical-align:top;padding:8px}svg{border:1px solid "
-        "#888;width:300px;height:auto}</style><h1>Nearest documents</h1><p>This page shows private "
-        f"documents. {found.nearer_to_private:.1%} of the set are nearer to a private document "
-        f"than to a held-out one; shown are those whose gap is largest.</p><table>{table}</table>"
-        "</html>\n"
+        "<style>body{font:14px sans-serif}td{vertical-align:top;padding:8px}svg,img{border:1px "
+        "solid #888;width:300px;height:auto}</style><h1>Nearest documents</h1><p>This page shows "
+        f"private documents. {found.nearer_to_private:.1%} of the set are nearer to a private "
+        "document than to a held-out one; shown are those whose gap is largest.</p>"
+        f"<table>{table}</table></html>\n"
     )
 
 
-def _drawn(title: str, item: LabelledDocument) -> str:
-    """Returns a drawing of a document's first page by its words and boxes."""
-    page = item.document.pages[0]
+def _image(title: str, page: Page) -> str:
+    """Returns the image of a page, as a PNG file within the HTML."""
+    from hushdoc.reading import drawing
+
+    image = drawing.page_image(page)
+    assert image is not None  # page_squares read it
+    image.thumbnail((SHOWN_PIXELS, SHOWN_PIXELS))
+    stream = io.BytesIO()
+    image.convert("L").save(stream, format="PNG")
+    content = base64.b64encode(stream.getvalue()).decode()
+    title = html.escape(title)
+    return f'<p>{title}</p><img src="data:image/png;base64,{content}" alt="{title}">'
+
+
+def _drawn(title: str, page: Page) -> str:
+    """Returns a drawing of a page by its words and boxes."""
     words = "".join(
         f'<text x="{word.box.x0:.0f}" y="{word.box.y1:.0f}" '
         f'font-size="{max(word.box.y1 - word.box.y0, 1):.0f}" '

@@ -53,6 +53,9 @@ def add_choice(
     group.add_argument(option, choices=choices, default=default, help=about)
 
 
+MOST_DELTA = 1e-5
+"""The largest delta by default, and the largest at all of documents that are given away."""
+
 PRIVATE_DOCUMENTS = "private documents"
 """What a certificate calls documents that nobody has named: a folder's name may tell of them."""
 
@@ -322,7 +325,7 @@ def calibrated(options: argparse.Namespace, ledger: Ledger | None, **further: An
 
 def small_delta(records: float) -> float:
     """Returns the largest delta by default: a tenth of what lets one record be published."""
-    return min(1e-5, 1 / (10 * records))
+    return min(MOST_DELTA, 1 / (10 * records))
 
 
 def require_small_delta(plan: PrivacyPlan, records: float, *, otherwise: str = "") -> None:
@@ -333,6 +336,17 @@ def require_small_delta(plan: PrivacyPlan, records: float, *, otherwise: str = "
             f"{1 / (10 * records):.3g} is allowed, a tenth of one over their number: it is the "
             "chance that a record may be published. Give a smaller --delta"
             f"{otherwise}.",
+            code="DELTA_TOO_LARGE",
+        )
+
+
+def require_delta_of_release(plan: PrivacyPlan, records: float) -> None:
+    """Raises PrivacyError where delta is above the largest default: of documents given away."""
+    require_small_delta(plan, records)
+    if plan.delta > MOST_DELTA * (1 + 1e-9):
+        raise PrivacyError(
+            f"delta is {plan.delta:g}; of documents that are given away at most {MOST_DELTA:g} is "
+            "allowed, however few they are made from. Give a smaller --delta, or a ledger of one.",
             code="DELTA_TOO_LARGE",
         )
 

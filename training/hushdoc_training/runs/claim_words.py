@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hushdoc.accounting.mechanism import Mechanism, RepeatAndSelect
+from hushdoc.accounting.mechanism import Mechanism, RepeatAndSelect, is_amplified
 from hushdoc.certificate.claim import DataAccess
 from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy import claims
@@ -70,7 +70,7 @@ SYNTHETIC_DOCUMENTS = Released(
     observes="the synthetic documents, their specifications and everything else in the artifact",
     purpose="votes",
     alone="one run of private votes; what is computed from their noisy sums, the synthetic "
-    "documents, is the only release",
+    "documents above all, is the only release",
 )
 
 SYNTHETIC_PAGES = Released(
@@ -102,6 +102,12 @@ class Numbers:
         return "zero-out" if self.unit == TERM else "add-remove"
 
 
+UNDECLARED = (
+    "a document of a class that was not declared is a record that adds 0, and how many are is not "
+    "released"
+)
+
+
 def knows(unit: str) -> str:
     """Returns what the adversary may know."""
     if unit == TERM:
@@ -118,9 +124,14 @@ def assumes(unit: str, ledger: LedgerStatement | None) -> tuple[str, ...]:
 
 def contribution_bound(found: Numbers) -> str:
     """Returns how much one record can contribute."""
+    return gradient_bound(found.unit, found.clipping_norm)
+
+
+def gradient_bound(unit: str, clipping_norm: float) -> str:
+    """Returns how much one record can contribute where its gradient is clipped."""
     return (
-        f"each {found.unit} is one record; its gradient is clipped to an L2 norm of "
-        f"{found.clipping_norm:g} before it is summed"
+        f"each {unit} is one record; its gradient is clipped to an L2 norm of "
+        f"{clipping_norm:g} before it is summed"
     )
 
 
@@ -130,6 +141,13 @@ def change_bound(unit: str, clipping_norm: float) -> str:
         f"each {unit} is one record; what local training on it changes is clipped to an L2 "
         f"norm of {clipping_norm:g} over all weights before it is summed"
     )
+
+
+def sampling(drawn: str, transcript: Mechanism) -> str:
+    """Returns how batches were drawn, of all events: at a rate of 1 each sample is all records."""
+    if drawn not in ("poisson", "full-batch"):
+        return drawn
+    return "poisson" if is_amplified(transcript) else "full-batch"
 
 
 def composition(found: Numbers, ledger: LedgerStatement | None, what: Released) -> str:

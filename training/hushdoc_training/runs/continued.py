@@ -17,6 +17,7 @@ from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc_training import inherited_claims
 from hushdoc_training.inherited_claims import STARTED_FROM
 from hushdoc_training.privacy.claims import TRANSCRIPT
+from hushdoc_training.runs import claim_words
 
 Item = TypeVar("Item")
 
@@ -155,6 +156,7 @@ def _composed(new: Guarantee, earlier: Guarantee, claim: Claim, before: Claim) -
         epsilon=pld.epsilon(mechanism, new.delta),
         profile=tuple((pld.epsilon(mechanism, delta), delta) for _, delta in new.profile),
         gdp_mu=gdp.mu(mechanism),
+        sampling_as_implemented=claim_words.sampling(new.sampling_as_implemented, mechanism),
         composition=f"two trainings, the second went on from the released model of the first, and "
         f"both are added up for a document that was in both; the first: {earlier.composition}; the "
         f"second: {new.composition}",

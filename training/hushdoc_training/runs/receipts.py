@@ -391,7 +391,7 @@ def _guarantee(
         adjacency=found.adjacency,
         composition=claim_words.composition(found, ledger, declared.what),
         covers_all_private_accesses=not declared.labels_from_documents,
-        sampling_as_implemented=found.sampling,
+        sampling_as_implemented=claim_words.sampling(found.sampling, mechanism),
         hyperparameter_tuning=tuning,
         rng="csprng",
         floating_point=found.floating_point,

@@ -23,6 +23,7 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.images import training
 from hushdoc_training.recipes.images.settings import PlainSettings
 from hushdoc_training.recipes.kie.settings import PrivateSettings
+from hushdoc_training.runs.claim_words import UNDECLARED
 
 LABELS = LabelSet(fields=("dark", "light"))
 PLAN = PrivacyPlan.calibrated(
@@ -130,10 +131,27 @@ def test_a_start_of_private_documents_is_refused(
         privately(documents, tmp_path / "next", start=start)
 
 
-def test_classes_that_nobody_named_are_refused(
+def test_classes_that_nobody_named_are_refused_without_privacy(
     documents: list[ImageDocument], tmp_path: Path
 ) -> None:
     other = [*documents, replace(documents[1], id="other", label="other")]
+    claim, out = claims.public((), training={}), tmp_path / "run"
     with pytest.raises(AnnotationError, match="not among"):
-        privately(other, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+        training.train_plain(fresh(), other, PlainSettings(), out=out, claim=claim, quiet=True)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("others", [1, 10])
+def test_a_document_of_another_class_is_a_private_record_that_adds_nothing(
+    others: int, documents: list[ImageDocument], tmp_path: Path
+) -> None:
+    """It is among the records, also where all are, and a refusal tells nothing."""
+    relabelled = [replace(one, label="other") for one in documents[:others]]
+    start, made = fresh(), [*relabelled, *documents[others:]]
+    records = training._examples(start, made)
+    assert [len(record) for record in records[:others]] == [0] * others
+    assert all(records[others:])
+    privately(made, tmp_path / "run", start=start, copies="keep")
+    claim = ImageCheckpoint.load(tmp_path / "run").claim
+    assert UNDECLARED in claim.protected_data[0].contribution_bound
+    assert training.scored(start, made) <= 1 - others / len(made)

@@ -43,6 +43,7 @@ from hushdoc_training.recipes.synthesis.diffusion_settings import (
 )
 from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
 from hushdoc_training.recipes.synthesis.pretraining import pretrain
+from hushdoc_training.runs.claim_words import UNDECLARED
 from hushdoc_training.runs.loop import Outcome
 
 CLASSES = ("dark", "light")
@@ -301,7 +302,6 @@ def _folder_of(start: DiffusionStart, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"settings": replace(SETTINGS, classes=("dark", "other"))}, AnnotationError),
         ({"settings": replace(SETTINGS, classes=())}, ValueError),
         ({"layouts": None}, AnnotationError),
         ({"layouts": replace(LAYOUTS, masks=[])}, AnnotationError),
@@ -324,6 +324,24 @@ def test_what_does_not_fit_is_refused_before_a_charge(
         train(start, change.pop("documents", documents), tmp_path / "run", ledger=ledger, **change)
     assert not (tmp_path / "run").exists()
     assert Ledger.open(ledger.path).runs() == ()
+
+
+@pytest.mark.parametrize("classes", [("dark", "other"), ("one", "other")])
+def test_a_document_of_another_class_is_a_record_that_adds_nothing(
+    classes: tuple[str, ...],
+    start: DiffusionStart,
+    documents: tuple[ImageDocument, ...],
+    tmp_path: Path,
+) -> None:
+    settings = replace(SETTINGS, classes=classes)
+    _, records = diffusion.prepared(start, documents, settings, LAYOUTS)
+    kept = page_squares.distinct(documents)
+    assert [len(record) for record in records] == [int(one.label in classes) for one in kept]
+    assert train(start, documents, tmp_path / "run", settings=settings) == Outcome(
+        charged=2, interrupted=False
+    )
+    claim = drawn_checkpoint.load(tmp_path / "run").claim
+    assert UNDECLARED in claim.protected_data[0].contribution_bound
 
 
 def test_a_start_that_saw_protected_pages_is_refused(

@@ -124,9 +124,13 @@ def test_votes_become_a_checkpoint_with_what_was_spent(vote: str, tmp_path: Path
         "document",
     )
     assert guarantee.epsilon == pytest.approx(8.0, rel=1e-3)
+    assert guarantee.sampling_as_implemented == "full-batch"
     assert made.claim.releases == ("synthetic-records",)
     assert made.claim.protected_data[0].units[0].count is None
     assert [access.purpose for access in made.claim.data_accesses][0] == "votes"
+    refusals = [one for one in made.claim.data_accesses if "can't be read" in one.purpose]
+    assert [one.treatment for one in refusals] == ["not-released"]
+    assert any("with another is refused" in one for one in guarantee.assumes)
     assert "gradient" not in made.claim.protected_data[0].contribution_bound
 
 

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from safetensors.numpy import load_file
 
-from hushdoc.errors import AnnotationError, EmptyDocumentError, OutputWriteError
+from hushdoc.errors import (
+    AnnotationError,
+    CheckpointError,
+    EmptyDocumentError,
+    OutputWriteError,
+    PrivacyError,
+)
 from hushdoc_training import drawn_checkpoint
 from hushdoc_training.data import image_sets
 from hushdoc_training.data.dataset import Source
 from hushdoc_training.data.image_documents import ImageDocument
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy import votes
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes.synthesis import selection
+from hushdoc_training.recipes.synthesis import public_images, selection
 from hushdoc_training.recipes.synthesis.selection import (
     COUNTED,
     Candidates,
@@ -96,6 +108,56 @@ def test_chosen_pages_are_like_those_of_their_class(
     assert guarantee.covers_all_private_accesses
     (data,) = made.claim.public_data
     assert (data.name, data.overlap_with_protected) == ("public pages", "none")
+    assert "declared-public" in {one.treatment for one in made.claim.data_accesses}
+    assert {*public_images.ASSUMES} <= {*guarantee.assumes}
+    assert public_images.NOT_AMONG_THEM in made.claim.caveats
+
+
+@pytest.mark.parametrize("pages_of_copy", [1, 2])
+def test_a_private_page_among_public_ones_is_refused_before_a_charge(
+    pages_of_copy: int, private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    """Another folder, another name, another class, and one page of several."""
+    ledger = Ledger.create(tmp_path / "ledger", data="scans", epsilon=99, delta=1e-5)
+    copied = tmp_path / "copied.png"
+    copied.write_bytes(Path(str(private[3].pages[0].image)).read_bytes())
+    page = replace(private[3].pages[0], image=copied)
+    others = public.documents[0].pages * (pages_of_copy - 1)
+    copy = ImageDocument(id="copy", label="other", pages=(*others, page))
+    asked = replace(public, documents=[*public.documents, copy])
+    with pytest.raises(PrivacyError, match="'copy'.*its absence") as refused:
+        run(private, asked, tmp_path / "run", ledger=ledger)
+    assert refused.value.code == "PRIVATE_PAGE_IS_PUBLIC"
+    assert not (tmp_path / "run").exists()
+    assert ledger.runs() == ()
+
+
+def test_noisy_counts_of_classes_are_released(
+    private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    """They are of the noisy sum that chose the pages, and of nothing else."""
+    run(private[:-6], public, tmp_path / "run", plan=plan(rounds=2))
+    training = drawn_checkpoint.load(tmp_path / "run").claim.training
+    sums = [load_file(one)["sums"] for one in sorted((tmp_path / "run").glob("votes-*"))]
+    cells = np.mean(sums, axis=0).reshape(2, -1)[:, 0] * 24 / np.sqrt(COUNTED)
+    assert training["noisy_class_counts"] == dict(
+        zip(("high", "low"), np.round(cells, 1), strict=True)
+    )
+    deviation = training["class_count_deviation"]
+    noise = plan(rounds=2).noise_multiplier / np.sqrt(COUNTED * 2)
+    assert deviation == pytest.approx(noise, rel=0.1, abs=0.1)
+    counts = training["noisy_class_counts"]
+    assert abs(counts["high"] - 12) < 6 * deviation
+    assert abs(counts["low"] - 6) < 6 * deviation
+
+
+def test_invented_pages_are_compared_with_nothing(
+    private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    run(private, replace(public, invented=True), tmp_path / "run")
+    claim = drawn_checkpoint.load(tmp_path / "run").claim
+    assert "declared-public" not in {one.treatment for one in claim.data_accesses}
+    assert public_images.NOT_AMONG_THEM not in claim.caveats
 
 
 def test_one_document_more_is_one_vote_more_of_norm_one(
@@ -168,6 +230,52 @@ def test_what_votes_were_taken_is_not_taken_again(
     assert found == Outcome(charged=2, interrupted=False)
     assert [path.read_bytes() for path in kept] == before
     assert len(drawn_checkpoint.load(tmp_path / "run").prompts) == 6
+
+
+def killed(private: list[ImageDocument], public: PublicImages, out: Path, **further: Any) -> None:
+    """Runs in a process of its own, which SIGKILL ends between a charge and the first vote."""
+    process = os.fork()
+    if process == 0:
+        votes.summed = lambda *told, **named: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment, return-value]
+        try:
+            run(private, public, out, **further)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(process, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+
+def test_a_round_that_a_kill_interrupts_is_lost_and_stays_spent(
+    private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="scans", epsilon=99, delta=1e-5)
+    out = tmp_path / "run"
+    killed(private, public, out, plan=plan(rounds=2), ledger=ledger)
+    ledger = Ledger.open(ledger.path)
+    assert [one.charged for one in ledger.runs()] == [1]
+    found = run(private, public, out, plan=plan(rounds=2), ledger=ledger, resume=True)
+    assert found == Outcome(charged=2, interrupted=False)
+    assert [one.name for one in out.glob("votes-*")] == ["votes-0002.safetensors"]
+    claim = drawn_checkpoint.load(out).claim
+    assert claim.guarantees[0].epsilon == pytest.approx(50, rel=1e-3)
+    noise = plan(rounds=2).noise_multiplier / np.sqrt(COUNTED)  # of one sum alone
+    assert claim.training["class_count_deviation"] == pytest.approx(noise, rel=0.1, abs=0.1)
+    alone = tmp_path / "alone"
+    killed(private, public, alone)
+    with pytest.raises(CheckpointError):
+        run(private, public, alone, resume=True)
+
+
+def test_a_ledger_without_room_takes_no_folder(
+    private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="scans", epsilon=1, delta=1e-5)
+    with pytest.raises(PrivacyError) as refused:
+        run(private, public, tmp_path / "run", ledger=ledger)
+    assert refused.value.code == "BUDGET_EXCEEDED"
+    assert not (tmp_path / "run").exists()
+    assert ledger.runs() == ()
 
 
 def test_what_can_not_be_chosen_from_is_refused(

@@ -44,6 +44,7 @@ from hushdoc_training.recipes.kie.training import best_device, decay
 from hushdoc_training.recipes.starts import added_to, history, require_carried
 from hushdoc_training.runs import loop, start_weights, state
 from hushdoc_training.runs.account import Terms
+from hushdoc_training.runs.claim_words import UNDECLARED, gradient_bound
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
@@ -229,10 +230,11 @@ def train_private(
     """Trains with differential privacy and writes `out/checkpoint`.
 
     A record is one document with all its pages, whose gradient is the mean over them and is clipped
-    once. Nothing mixes records.
+    once. Nothing mixes records. A document whose class is none of the start's is a record without
+    examples: a refusal would tell of it without noise.
 
     Raises:
-        AnnotationError: A document has a class that is none of the start's.
+        EmptyDocumentError: There is no document.
         PrivacyError: The start has seen private documents, the model mixes records, or the ledger
             has no room for the run.
         InputError: The ledger can't be read, or counts another unit or at another delta.
@@ -244,7 +246,7 @@ def train_private(
         view.note(COUNTS)
     grouped = arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
     require_known(plan, settings)
-    require_known_classes(start, documents)
+    require_documents(documents)
     started_from = added_to(start)
     defined = UNIT_DEFINITIONS["document"]
     declared = Declared(
@@ -254,6 +256,7 @@ def train_private(
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=start.labels.taken_from_documents,
         unit_definition=f"{defined}; {duplicates.SAME_IMAGES}" if grouped else None,
+        contribution_bound=f"{gradient_bound('document', plan.clipping_norm)}; {UNDECLARED}",
         caveats=(duplicates.IMAGES_CAVEAT,) if grouped else (),
         started_from=started_from,
     )
@@ -354,12 +357,17 @@ def require_known(plan: PrivacyPlan, settings: PrivateSettings) -> None:
             )
 
 
-def require_known_classes(start: Start, documents: Sequence[ImageDocument]) -> None:
-    """Raises unless there are documents, all of the start's classes, before a step is charged."""
+def require_documents(documents: Sequence[ImageDocument]) -> None:
+    """Raises unless there is a document."""
     if not documents:
         raise EmptyDocumentError(
             "There is no document to train on; at least one is needed. Check the data path."
         )
+
+
+def require_known_classes(start: Start, documents: Sequence[ImageDocument]) -> None:
+    """Raises unless there are documents, all of the start's classes, where none is protected."""
+    require_documents(documents)
     known = start.labels.fields
     if unknown := sorted({one.label for one in documents} - {*known}):
         raise AnnotationError(
@@ -394,12 +402,15 @@ def trial_records(start: Start) -> list[list[Example]]:
 def scored(
     start: Start, documents: Sequence[ImageDocument], *, device: torch.device | None = None
 ) -> float:
-    """Returns the share of documents whose class has the highest mean logit over their pages."""
+    """Returns the share of documents whose class has the highest mean logit over their pages.
+
+    Documents of other classes than the model's are none of them.
+    """
     device = device or best_device()
     model = start.model.to(device).eval()
     right = 0
     with torch.inference_mode():
-        for record in _examples(start, documents):
+        for record in filter(None, _examples(start, documents)):
             images, targets = _batch(record)
             found = model(pixel_values=images.to(device)).logits.mean(0).argmax()
             right += int(found) == int(targets[0])
@@ -441,7 +452,7 @@ def save(folder: Path, start: Start, claim: Claim) -> None:
 
 
 def _examples(start: Start, documents: Sequence[ImageDocument]) -> list[list[Example]]:
-    """Returns the pages of every document, each as the model reads it."""
+    """Returns the pages of every document as the model reads them; none of an unknown class."""
     places = {label: place for place, label in enumerate(start.labels.fields)}
     return [
         [
@@ -451,7 +462,7 @@ def _examples(start: Start, documents: Sequence[ImageDocument]) -> list[list[Exa
                 ),
                 target=places[one.label],
             )
-            for number in range(len(one.pages))
+            for number in range(len(one.pages) if one.label in places else 0)
         ]
         for one in documents
     ]

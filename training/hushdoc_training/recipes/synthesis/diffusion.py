@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +29,24 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import diffusion_schedule
 from hushdoc_training.models.autoencoder import PageAutoencoder
 from hushdoc_training.models.denoiser import ClassDenoisers, Denoiser, LearnedLayouts
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
 from hushdoc_training.private_view import PrivateView
-from hushdoc_training.recipes.synthesis import denoising, diffusion_start, page_squares
+from hushdoc_training.recipes.synthesis import (
+    denoising,
+    diffusion_start,
+    page_squares,
+    public_images,
+)
 from hushdoc_training.recipes.synthesis.denoising import PageExample
 from hushdoc_training.recipes.synthesis.diffusion_settings import DiffusionSettings
 from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
 from hushdoc_training.recipes.synthesis.page_squares import Floats
 from hushdoc_training.runs import start_weights
 from hushdoc_training.runs.account import Terms
-from hushdoc_training.runs.claim_words import SYNTHETIC_PAGES
+from hushdoc_training.runs.claim_words import SYNTHETIC_PAGES, UNDECLARED, gradient_bound
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
@@ -66,11 +72,14 @@ class Layouts:
         name: What a certificate calls them.
         masks: Of each, shape [size, size].
         public: What a certificate says of the documents; None for those of the start.
+        files: `public_images.files_of` the documents; none of invented ones, which can't be
+            protected ones.
     """
 
     name: str
     masks: Sequence[Floats]
     public: PublicData | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def train(
@@ -91,23 +100,26 @@ def train(
 ) -> Outcome:
     """Trains with differential privacy, draws the pages, and writes `out/checkpoint`.
 
-    A killed run is resumed: its steps from the last saved state, its pages from the last drawn.
+    A killed run is resumed: its steps from the last saved state, its pages from the last drawn. A
+    document of a class that is not declared is a record without examples: a refusal would tell of
+    it without noise.
 
     Raises:
-        AnnotationError: A document is of a class that is not declared, an image can't be read, or
-            there is no layout with text.
+        AnnotationError: An image can't be read, or there is no layout with text.
         CheckpointError: There is nothing to resume.
         EmptyDocumentError: There is no document.
         InputError: The ledger can't be read, or counts another unit or at another delta.
         OutputExistsError: The folder holds something.
-        PrivacyError: The start has seen protected documents, the ledger has no room, or the
-            guarantee would not hold.
+        PrivacyError: The start has seen protected documents, a layout is of a protected page, the
+            ledger has no room, or the guarantee would not hold.
         ValueError: The plan is not one of whole documents.
     """
     require_fitting(start, plan, settings, layouts)
-    page_squares.require_known(documents, settings.classes)
+    page_squares.require_documents(documents)
     used = layouts if start.denoiser.preset.layout else None
     learned = settings.trained == "layouts"
+    files = {} if used is None else used.files
+    public_images.require_apart(files, documents)
     declared = Declared(
         name=name,
         public_data=(*start.claim.public_data, *public_of(used)),
@@ -119,10 +131,20 @@ def train(
         },
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=labels_from_documents,
-        assumes=(f"the layouts{' to begin with' if learned else ''}, {CHOSEN}",),
+        accesses=claims.unaccounted(name, public_images.TREATMENTS if files else {}),
+        assumes=(
+            f"the layouts{' to begin with' if learned else ''}, {CHOSEN}",
+            *(public_images.ASSUMES if files else ()),
+        ),
         releases=("synthetic-records",),
         unit_definition=UNIT,
-        caveats=(duplicates.IMAGES_CAVEAT,),
+        contribution_bound=f"{gradient_bound('document', plan.clipping_norm)}; {UNDECLARED}"
+        if settings.classes
+        else None,
+        caveats=(
+            duplicates.IMAGES_CAVEAT,
+            *((public_images.NOT_AMONG_THEM,) if files else ()),
+        ),
         what=SYNTHETIC_PAGES,
     )
     terms = Terms(
@@ -187,19 +209,26 @@ def prepared(
     settings: DiffusionSettings,
     layouts: Layouts | None,
 ) -> tuple[Denoiser, Records[PageExample]]:
-    """Returns the denoiser, frozen but for what learns, and the documents as it reads them."""
+    """Returns the denoiser, frozen but for what learns, and the documents as it reads them.
+
+    Those of classes that were not declared have no examples.
+    """
     codec = start.codec.eval().requires_grad_(False)
     denoiser = _denoiser(start, settings, layouts).eval()
+    kept = page_squares.distinct(documents)
     with TaskProgress("document", quiet=True) as progress:
         squares = page_squares.squares_of(
-            page_squares.distinct(documents),
+            kept,
             codec.preset.image_size,
             classes={name: number for number, name in enumerate(settings.classes)},
             layout=denoiser.preset.layout,  # not where it learns them
             seen=progress.show,
         )
-    records = Records(page_squares.examples_of(squares, codec), unit="document")
-    return denoiser, records
+    examples = [
+        own if not settings.classes or one.label in settings.classes else []
+        for one, own in zip(kept, page_squares.examples_of(squares, codec), strict=True)
+    ]
+    return denoiser, Records(examples, unit="document")
 
 
 def adam(denoiser: Denoiser, settings: DiffusionSettings) -> torch.optim.Adam:

@@ -69,7 +69,13 @@ ASSUMES = (
     "how documents become points, the pools, the list of words if there is one, the weights of "
     "votes, the thresholds, the number of rounds and the size of the data set were chosen without "
     "looking at the documents",
+    "every document in question can be read from its file, has a word, and boxes that are finite: "
+    "a run with another is refused, which is no noised output",
 )
+READ = {
+    "reading of the files: a run is refused where a document can't be read, has no word or a box "
+    "that is not finite; it refuses or shows nothing": "not-released",
+}
 
 _POOL, _RELEASED, _FITTED = range(3)
 
@@ -165,7 +171,7 @@ def _declared(
             **simulator.facts,
         },
         hyperparameter_tuning=tuning,
-        accesses=claims.unaccounted(name, simulator.treatments),
+        accesses=claims.unaccounted(name, {**READ, **simulator.treatments}),
         assumes=(*ASSUMES, *simulator.assumes),
         releases=("synthetic-records",),
         contribution_bound=CONTRIBUTION,

@@ -60,12 +60,20 @@ def unseen(done: int, total: int) -> None:
     """Tells nobody."""
 
 
-def require_known(documents: Sequence[ImageDocument], classes: Sequence[str]) -> None:
-    """Raises unless there are documents, and each is of a class that was declared, if any was."""
+def require_documents(documents: Sequence[ImageDocument]) -> None:
+    """Raises unless there is a document."""
     if not documents:
         raise EmptyDocumentError(
             "There is no document to learn from; at least one is needed. Check the data path."
         )
+
+
+def require_known(documents: Sequence[ImageDocument], classes: Sequence[str]) -> None:
+    """Raises unless there are documents, and each is of a class that was declared, if any was.
+
+    It is of training without privacy: of private documents it would tell without noise.
+    """
+    require_documents(documents)
     for one in documents:
         if classes and one.label not in classes:
             raise AnnotationError(

@@ -7,7 +7,8 @@ from anywhere but the public generator, or the public pages that its certificate
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any
 
 from PIL import Image
 
@@ -17,9 +18,12 @@ from hushdoc.errors import ArtifactError
 from hushdoc.labels import LabelledDocument
 from hushdoc.synthetic_documents import CHOSEN, MOVED, SyntheticDocument, SyntheticDocuments
 from hushdoc_training import chosen_checkpoint
+from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.invented import released, specification
 from hushdoc_training.invented.specification import Specification
+from hushdoc_training.recipes.synthesis import page_squares, selection
 from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
+from hushdoc_training.recipes.synthesis.selection import MOST_COPIES, MOST_SIDE, Key
 from hushdoc_training.recipes.synthesis.simulators import distinct
 from hushdoc_training.synthetic_checkpoint import METHOD
 
@@ -49,7 +53,10 @@ def require_reproduced(
             "compare them"
         )
     if documents.contents.method == MOVED:
-        raise _not_reproduced("they are images of public pages, moved, which nothing compares yet")
+        raise _not_reproduced(
+            "they are images of public pages that votes chose; name those with --public, to "
+            "compare them"
+        )
     if documents.contents.method != METHOD:
         raise _not_reproduced(
             f"a model drew them ('{documents.contents.method}'), which is not in the artifact"
@@ -98,6 +105,63 @@ def require_public(
         ):
             raise _not_reproduced(f"{short_repr(labelled.document.id)} is no public page")
         seen(number + 1, len(documents))
+
+
+def require_moved(
+    documents: SyntheticDocuments,
+    public: Sequence[ImageDocument],
+    *,
+    seen: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Moves every page of a set of images anew, from the public page that it names, and compares.
+
+    Args:
+        documents: A verified set.
+        public: The public documents that its certificate names, in the order they are read in.
+        seen: Is told after each page how many are compared, of how many.
+
+    Raises:
+        ArtifactError: DOCUMENTS_NOT_REPRODUCED, where a page shows anything else, the public
+            documents are not those that the certificate names, or the set is none of such images.
+    """
+    claim = documents.certificate.claim
+    if documents.contents.method != MOVED:
+        raise _not_reproduced("they are no images of public pages")
+    if f"sha256:{page_squares.digest(public)}" not in {data.digest for data in claim.public_data}:
+        raise _not_reproduced("its certificate names other public documents")
+    pages, classes = selection.pages_of(public), claim.training.get("classes", ())
+    side = _number(claim.training, "side", MOST_SIDE)
+    for number, item in enumerate(documents.documents):
+        name, label = item.labelled.document.id, item.labelled.document_type
+        key = _key_of(item, claim.training, len(pages))
+        made = selection.moved_page(*pages[key[1]], side, key)
+        if _pixels(item.labelled.document.pages[0].image) != (made.shape[::-1], made.tobytes()):
+            raise _not_reproduced(f"{short_repr(name)} shows another page than it names")
+        if label != item.specification.get("label") or label not in classes:
+            raise _not_reproduced(f"{short_repr(name)} has another class")
+        seen(number + 1, len(documents))
+
+
+def num_public(documents: SyntheticDocuments) -> int:
+    """Returns among how many public documents votes chose, as the certificate of a set says."""
+    return _number(documents.certificate.claim.training, "public_documents", 2**31 - 1)
+
+
+def _key_of(item: SyntheticDocument, training: Mapping[str, Any], pages: int) -> Key:
+    """Returns seed, page and copy of a page, where specification and certificate declare them."""
+    copies = _number(training, "copies", MOST_COPIES)
+    return (
+        _number(training, "seed", 2**31 - 1),
+        _number(item.specification, "page", pages - 1),
+        _number(item.specification, "copy", copies),
+    )
+
+
+def _number(declared: Mapping[str, Any], name: str, most: int) -> int:
+    value = declared.get(name)
+    if type(value) is not int or not 0 <= value <= most:
+        raise _not_reproduced(f"the {name} is {short_repr(value)}; expected at most {most}")
+    return value
 
 
 def _require_same(item: SyntheticDocument, labels: str, listed: Set[str]) -> None:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +29,12 @@ from hushdoc.system.progress import TaskProgress
 from hushdoc_training import drawn_checkpoint, duplicates
 from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
 from hushdoc_training.privacy.votes import PrivateVotes
 from hushdoc_training.private_view import PrivateView
-from hushdoc_training.recipes.synthesis import evolution, page_squares
+from hushdoc_training.recipes.synthesis import evolution, page_squares, public_images
 from hushdoc_training.runs import state
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.claim_words import SYNTHETIC_DOCUMENTS
@@ -45,6 +47,8 @@ from hushdoc_training.synthesis import page_points, proposals
 from hushdoc_training.synthesis.page_points import CELLS, PagePoints
 
 Floats = npt.NDArray[np.float64]
+Key = tuple[int, int, int]
+"""Of a released page: seed, number of the public page, and of its copy."""
 
 CONTRIBUTION = (
     "all documents with the same images are one record and cast one vote of Euclidean norm at most "
@@ -112,12 +116,15 @@ class PublicImages:
         name: What a certificate calls them.
         overlap: How far they may hold protected documents, one of `claim.OVERLAPS`.
         privacy_status: Why they are public.
+        invented: Whether they were invented for this run, so that none can be a protected one; else
+            a run is refused where the file of one is.
     """
 
     documents: Sequence[ImageDocument]
     name: str
     overlap: str
     privacy_status: str = "declared public by the trainer"
+    invented: bool = False
 
     @property
     def data(self) -> PublicData:
@@ -154,12 +161,15 @@ def select(
         EmptyDocumentError: There is no document.
         InputError: The ledger can't be read, or counts another unit or at another delta.
         OutputExistsError: The folder holds something.
-        PrivacyError: The ledger has no room for the run, or its certificate would not be trusted.
+        PrivacyError: The ledger has no room for the run, its certificate would not be trusted, or a
+            public page is a protected one.
         ValueError: The plan is not one of votes of whole documents.
     """
     evolution.require_votes(plan)
     if not documents:
         raise EmptyDocumentError("There is no document to vote. Check the data path.")
+    if not public.invented:
+        public_images.require_apart(public_images.files_of(public.documents), documents)
     candidates = Candidates(public, settings, quiet=quiet)
     declared = Declared(
         name=name,
@@ -171,11 +181,15 @@ def select(
             **asdict(settings),
         },
         hyperparameter_tuning=hyperparameter_tuning,
-        assumes=ASSUMES,
+        accesses=claims.unaccounted(name, {} if public.invented else public_images.TREATMENTS),
+        assumes=(*ASSUMES, *(() if public.invented else public_images.ASSUMES)),
         releases=("synthetic-records",),
         contribution_bound=CONTRIBUTION,
         unit_definition=f"{UNIT_DEFINITIONS['document']}; {duplicates.SAME_IMAGES}",
-        caveats=(duplicates.IMAGES_CAVEAT,),
+        caveats=(
+            duplicates.IMAGES_CAVEAT,
+            *(() if public.invented else (public_images.NOT_AMONG_THEM,)),
+        ),
         what=SYNTHETIC_DOCUMENTS,
     )
     terms = Terms(
@@ -226,8 +240,13 @@ def _take_rounds(
             evolution.save_sums(run.folder, number, sums[-1], votes.receipt)
             if interrupted() and number < run.plan.steps:
                 return Outcome(charged=votes.charged, interrupted=True)
-    chosen = candidates.chosen(np.mean(sums, axis=0))
-    claim = run.claim(votes.receipt)
+    mean = np.mean(sums, axis=0)
+    chosen = candidates.chosen(mean)
+    declared = {} if run.terms is None else run.terms.declared.training
+    claim = run.claim(
+        votes.receipt,
+        training={**declared, **class_counts(mean, votes.deviation, len(sums), run.plan, settings)},
+    )
     run.finish(lambda folder: candidates.save(folder, chosen, claim))
     return Outcome(charged=votes.charged, interrupted=False)
 
@@ -245,8 +264,6 @@ class Candidates:
         self._documents, self._settings = public.documents, settings
         with TaskProgress("public page", quiet=quiet) as progress:
             squares = _squares(public.documents, _SIDE, progress)
-        self._pages = [number for number, own in enumerate(squares) for _ in own]
-        self._first = [number - self._pages.index(page) for number, page in enumerate(self._pages)]
         every = [square for own in squares for square in own]
         if len(every) * (1 + settings.copies) < settings.pages:
             raise AnnotationError(
@@ -256,7 +273,7 @@ class Candidates:
         self._places = [
             (at, copy) for at in range(len(every)) for copy in range(settings.copies + 1)
         ]
-        pool = np.stack([self._moved(every[at], at, copy) for at, copy in self._places])
+        pool = np.stack([_moved(every[at], (settings.seed, at, copy)) for at, copy in self._places])
         self._points_of = PagePoints.fitted(pool)
         self._points = self._points_of(pool)
         rounded = np.round(self._points, 3) + 0.0
@@ -300,23 +317,42 @@ class Candidates:
         """Writes the pages, beside the checkpoint that it writes of them."""
         images = folder.parent / _DRAWN
         images.mkdir(exist_ok=True)
+        every = pages_of(self._documents)
         prompts = []
         for number, (label, place) in enumerate(chosen):
             at, copy = self._places[place]
-            with TaskProgress("page", quiet=True) as progress:
-                (own,) = _squares([self._documents[self._pages[at]]], self._settings.side, progress)
-            square = self._moved(own[self._first[at]], at, copy)
             stream = io.BytesIO()
-            shades = np.round((square + 1) * 127.5).astype(np.uint8)
+            shades = moved_page(*every[at], self._settings.side, (self._settings.seed, at, copy))
             Image.fromarray(shades).save(stream, format="PNG")
             atomic_files.write_file(drawn_checkpoint.image_path(images, number), stream.getvalue())
             prompts.append({"label": label, "page": at, "copy": copy})
         drawn_checkpoint.save(folder, method=MOVED, prompts=prompts, images=images, claim=claim)
 
-    def _moved(self, square: page_points.Squares, at: int, copy: int) -> page_points.Squares:
-        if not copy:
-            return square
-        return page_points.varied(square, np.random.default_rng((self._settings.seed, at, copy)))
+
+def pages_of(documents: Sequence[ImageDocument]) -> list[tuple[ImageDocument, int]]:
+    """Returns each page of public documents, in the order that a specification counts them in."""
+    return [(one, place) for one in documents for place in range(len(one.pages))]
+
+
+def moved_page(document: ImageDocument, place: int, side: int, key: Key) -> npt.NDArray[np.uint8]:
+    """Returns a page as it is released: in shades of gray, moved as seed, page and copy say."""
+    with TaskProgress("page", quiet=True) as progress:
+        ((square,),) = _squares(
+            [replace(document, pages=document.pages[place:][:1])], side, progress
+        )
+    return np.round((_moved(square, key) + 1) * 127.5).astype(np.uint8)
+
+
+def class_counts(
+    sums: Floats, deviation: float, rounds: int, plan: PrivacyPlan, settings: SelectionSettings
+) -> dict[str, Any]:
+    """Returns about how many documents each class has, by the noisy sum, and the noise in it."""
+    unit = plan.expected_records / np.sqrt(COUNTED)
+    found = sums.reshape(len(settings.classes), -1)[:, 0] * unit
+    return {
+        "noisy_class_counts": dict(zip(settings.classes, np.round(found, 1).tolist(), strict=True)),
+        "class_count_deviation": round(float(deviation * unit / np.sqrt(rounds)), 1),
+    }
 
 
 def means_of(sums: Floats, classes: int) -> Floats:
@@ -327,6 +363,11 @@ def means_of(sums: Floats, classes: int) -> Floats:
     found = sums.reshape(classes, -1)
     counts = np.maximum(found[:, :1] / np.sqrt(COUNTED), FEWEST / classes)
     return found[:, 1:] / np.sqrt(1 - COUNTED) / counts
+
+
+def _moved(square: page_points.Squares, key: Key) -> page_points.Squares:
+    """Returns a public square as a copy of it; copy 0 is the page itself."""
+    return page_points.varied(square, np.random.default_rng(key)) if key[-1] else square
 
 
 def _squares(

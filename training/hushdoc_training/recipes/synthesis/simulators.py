@@ -34,11 +34,14 @@ Floats = npt.NDArray[np.float64]
 Seen = Callable[[int, int], None]
 Item = TypeVar("Item", bound=Hashable)
 
+NONE_TAKEN_OUT = (
+    "no page that others know as public was taken out of the public ones because a protected "
+    "document is like it; its absence would tell so, without noise"
+)
 ASSUMES = (
     "none of the documents in question is, by its words, one of the public pages or nearly a copy "
     "of one: a run with such a document is refused, which is no noised output",
-    "no page that others know as public was taken out of the public ones because a protected "
-    "document is like it; its absence would tell so, without noise",
+    NONE_TAKEN_OUT,
 )
 COMPARED = (
     "comparison with the public pages: a run is refused unless no document is like one of them"
