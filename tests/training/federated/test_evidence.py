@@ -29,6 +29,7 @@ from hushdoc_training.federated.coordinator import Coordinator
 from hushdoc_training.federated.frames import Frame
 from hushdoc_training.federated.roster import COORDINATOR
 from hushdoc_training.federated.transport import drive
+from hushdoc_training.recipes.docvqa import rows
 from hushdoc_training.runs.receipts import Declared
 
 DECLARED = Declared(name="forms")
@@ -163,6 +164,16 @@ def test_a_claim_may_say_less(federation: Federation, testified: dict[str, Frame
         with_guarantees(claim, assumes=(*claim.guarantees[-1].assumes, "so")),
     ):
         evidence.require(less, federation.roster, testified)
+
+
+def test_a_unit_is_what_the_task_of_the_roster_defines(
+    federation: Federation, testified: dict[str, Frame]
+) -> None:
+    defined = rows.unit_definition(federation.plan.privacy_unit)
+    claim = with_guarantees(claimed(federation, testified), unit_definition=defined)
+    evidence.require(claim, federation.roster, testified, defined)
+    with pytest.raises(PrivacyError, match="what is protected"):
+        evidence.require(claim, federation.roster, testified)
 
 
 def test_nobody_changes_a_word_of_what_a_client_said(

@@ -99,5 +99,6 @@ def _require(found: Unverified, roster: Roster, receipts: Path, own: Path | None
             )
         name = roster.party_of(keys.load_private_key(own / federated_parties.KEY)).name
         evidence.require_own(*known, name, roster, testified)
-    evidence.require(found.certificate.claim, roster, testified)
+    defined = federated_parties.unit_definition(roster)
+    evidence.require(found.certificate.claim, roster, testified, defined)
     return len(testified)

@@ -24,13 +24,19 @@ from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.runs.receipts import Declared
 
 
-def require(claim: Claim, roster: Roster, testified: Mapping[str, Frame]) -> None:
+def require(
+    claim: Claim,
+    roster: Roster,
+    testified: Mapping[str, Frame],
+    unit_definition: str | None = None,
+) -> None:
     """Raises PrivacyError NOT_AS_TESTIFIED where a claim says other than clients did.
 
     Args:
         claim: The certificate's.
         roster: Of the run, approved.
         testified: The frames in which clients testified, as `testimony.kept` reads them.
+        unit_definition: What one unit is in the roster's task; None where the task adds nothing.
 
     Raises:
         PrivacyError: Besides, as `claims.claim`, where nothing can be claimed of what clients did.
@@ -50,6 +56,7 @@ def require(claim: Claim, roster: Roster, testified: Mapping[str, Frame]) -> Non
         case _:
             raise _differs("tells of no federated run, or of one before receipts were kept")
     plan = FederatedPlan.from_dict(roster.plan)
+    definition = unit_definition or UNIT_DEFINITIONS[plan.privacy_unit]
     made = Claim.from_json(claims.claim(plan, executed, _declared(claim)).to_json())
     differing = [
         what
@@ -57,7 +64,8 @@ def require(claim: Claim, roster: Roster, testified: Mapping[str, Frame]) -> Non
             "what ran": stated != made.training["federated"],
             "the transcripts": dict(claim.transcripts) != dict(made.transcripts),
             "what is protected": claim.protected_data != made.protected_data
-            or claim.guarantees[0].unit_definition not in _definitions(plan.privacy_unit),
+            or claim.guarantees[0].unit_definition
+            not in (definition, duplicates.defined(definition)),  # copies are one, or not
             "the releases": not {*made.releases} <= {*claim.releases},
             "what was read": not {*made.data_accesses} <= {*claim.data_accesses},
             "the caveats": not {*made.caveats} <= {*claim.caveats},
@@ -93,11 +101,6 @@ def with_receipts(testified: Mapping[str, Frame]) -> frozenset[str]:
     return frozenset(
         name for name, frame in testified.items() if testimony.said(frame).executed is not None
     )
-
-
-def _definitions(unit: str) -> tuple[str, str]:
-    """Returns what a unit may be said to be: copies of a document being one, or not."""
-    return UNIT_DEFINITIONS[unit], duplicates.defined(UNIT_DEFINITIONS[unit])
 
 
 def _declared(claim: Claim) -> Declared:

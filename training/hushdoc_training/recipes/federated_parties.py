@@ -324,9 +324,9 @@ def declared_of(
     caveats: tuple[str, ...] = (),
 ) -> Declared:
     """Returns what the claim of a run says besides what was executed."""
-    unit, task = FederatedPlan.from_dict(roster.plan).privacy_unit, task_of(start)
+    task, definition = task_of(start), unit_definition(roster)
+    grouped = FederatedPlan.from_dict(roster.plan).privacy_unit != "provider"
     measured = task.prepared_by(settings_of(roster).training)
-    grouped, definition = unit != "provider", task.definition(unit)
     return Declared(
         name=name,
         public_data=(*starts.history(start), *public_data, *measured),
@@ -339,6 +339,12 @@ def declared_of(
         unit_definition=duplicates.defined(definition) if grouped else definition,
         caveats=((duplicates.CAVEAT,) if grouped else ()) + caveats,
     )
+
+
+def unit_definition(roster: Roster) -> str:
+    """Returns what one protected unit is in a roster's task."""
+    unit = FederatedPlan.from_dict(roster.plan).privacy_unit
+    return TASKS[roster.task["task"]].definition(unit)
 
 
 def _used(settings: FederatedSettings, algorithm: str) -> dict[str, Any]:
