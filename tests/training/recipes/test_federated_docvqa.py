@@ -174,8 +174,7 @@ def test_the_command_trains_a_checkpoint_that_answers_questions(
     assert DocVQACheckpoint.load(tmp_path / "run").asking == start.asking
     plain = tmp_path / "plain"  # the paper's federated row without privacy
     assert main([*told, "--algorithm", FEDAVG, "--out", str(plain)]) == 0
-    (guarantee,) = DocVQACheckpoint.load(plain).claim.guarantees
-    assert guarantee.kind == "none"
+    assert {found.kind for found in DocVQACheckpoint.load(plain).claim.guarantees} == {"none"}
     capsys.readouterr()
     with pytest.raises(SystemExit):
         main([*told, "--label", "total"])
