@@ -89,7 +89,8 @@ CLIENTS = 4
 """Of federated training, each with whole providers."""
 
 NOT_RUN = {
-    "tax numbers on pages without one": "every question here has an answer",
+    "tax numbers on pages without one": "all questions to a VT5 here have an answer; see "
+    "`hushdoc audit memorization`",
 }
 """What of the paper is not measured here, with the reason."""
 
