@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import hushdoc_tiny as tiny
+import hushdoc_tiny_vt5 as vt5
 import pytest
 import torch
 
@@ -141,11 +142,26 @@ def test_an_artifact_is_attacked_without_losses_and_answers_as_its_checkpoint_do
     assert "memorised: 0, 0 of them" in capsys.readouterr().out
     assert main(attacked) == 4  # no policy
     assert "NO_POLICY" in capsys.readouterr().err
-    vt5 = starts.start_from("tiny", architecture="vt5", vocabulary=lambda: [*WORDS, "total due"])
-    save(folder / "writes", vt5, claims.public((), training={}))
+    own = starts.start_from("tiny", architecture="vt5", vocabulary=lambda: [*WORDS, "total due"])
+    save(folder / "writes", own, claims.public((), training={}))
     writes = ["writes" if word == "runs/model" else word for word in MEMORIZATION]
     assert main([*writes, "--twin", "asked", *trusted]) == 4
     assert "is a pointer; expected a vt5" in capsys.readouterr().err
+
+
+@pytest.mark.slow  # two graphs are traced
+def test_a_sealed_vt5_says_what_it_remembers_of_a_page_that_no_longer_tells() -> None:
+    policy = hushdoc.Policy.integrity_only(tiny.TRUST)
+    scorer = SealedScorer.of(hushdoc.DocVQAModel.load(tiny.sealed_vt5(), policy=policy))
+    asked = Question(text="Who sent it?", answers=("Acme Ltd",), key="provider_name")
+    pages = [
+        LabelledDocument(document=vt5.document(name), spans=(), questions=(asked,), provider="Acme")
+        for name in vt5.PAGES
+    ]
+    hidden = memorization.hidden(pages)
+    words = {word.text for item in hidden for word in item.document.pages[0].words}
+    assert not {"Acme", "Ltd"} & words
+    assert [score.prediction for score in scorer.score(hidden)] == ["acme ltd"] * 2
 
 
 def test_the_page_says_what_the_attacks_do() -> None:
