@@ -11,6 +11,7 @@ A VT5 is asked questions of KEYS, one of each on a document, and all have an ans
 PFL-DocVQA. A pointer is asked all questions that have a key, of which some have no answer. What its
 public start learned is PUBLIC_KEYS alone, in a few wordings: the others are what its private
 providers teach. Its encoder stays as it is, so that a window is encoded once for all arms.
+Privately it learns as `hushdoc train docvqa` has it where nobody says otherwise (`scaled`).
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.question_scores import QuestionScore
 from hushdoc_training.recipes import federated_parties, federated_simulation
 from hushdoc_training.recipes.docvqa.scores import Scorer
+from hushdoc_training.recipes.docvqa.settings import SCALED, private_rate
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import described, history, train_plain, train_private
 from hushdoc_training.recipes.federated_parties import FederatedSettings
@@ -87,7 +89,8 @@ CLIENTS = 4
 """Of federated training, each with whole providers."""
 
 NOT_RUN = {
-    "tax numbers on pages without one": "every question here has an answer",
+    "tax numbers on pages without one": "all questions to a VT5 here have an answer; see "
+    "`hushdoc audit memorization`",
 }
 """What of the paper is not measured here, with the reason."""
 
@@ -109,7 +112,8 @@ class Scale:
         trained: What is trained without privacy, with it, and by the paper's own mechanism.
         size: Of a model from nothing.
         rate: The peak of the learning rate without privacy.
-        private_rate: That of private training.
+        private_rate: That of private training; it, `steps` and `sampling_rate` are of a VT5 and, of
+            pointers, of federated training and the paper's mechanism: all else is `scaled`.
         steps: Of private training.
         sampling_rate: Of providers; documents have the same.
         canaries: In every training that protects providers.
@@ -404,23 +408,28 @@ class Arms:
                 kind, epsilon = training.split("_eps")
                 unit = "document" if kind == "document" else "provider"
                 local = PAPER if kind == "local" else None
-                settings = (
-                    PrivateSettings(trained=scale.trained[2])
-                    if local
-                    else PrivateSettings(trained=scale.trained[1], learning_rate=scale.private_rate)
-                )
                 canaries = scale.canaries if unit == "provider" else 0
                 records = len(documents) if unit == "document" else scale.providers
-                expected = scale.sampling_rate * (records + canaries / 2)
-                plan = PrivacyPlan.calibrated(
-                    epsilon=float(epsilon),
-                    delta=DELTA,
-                    privacy_unit=unit,
-                    sampling_rate=scale.sampling_rate,
-                    steps=scale.steps,
-                    expected_records=round(expected),
-                    clipping_norm=5.0 if local else CLIPPING_NORM,
-                )
+                records += canaries // 2
+                if architecture == "pointer" and not local:
+                    plan, settings = scaled(unit, float(epsilon), records=records)
+                else:
+                    plan = PrivacyPlan.calibrated(
+                        epsilon=float(epsilon),
+                        delta=DELTA,
+                        privacy_unit=unit,
+                        sampling_rate=scale.sampling_rate,
+                        steps=scale.steps,
+                        expected_records=round(scale.sampling_rate * records),
+                        clipping_norm=5.0 if local else CLIPPING_NORM,
+                    )
+                    settings = (
+                        PrivateSettings(trained=scale.trained[2])
+                        if local
+                        else PrivateSettings(
+                            trained=scale.trained[1], learning_rate=scale.private_rate
+                        )
+                    )
                 train_private(
                     start, documents, plan, settings, out=out, name="receipts", resume=resume,
                     quiet=True, device=CPU, num_canaries=canaries, local=local,
@@ -503,6 +512,30 @@ class Arms:
         yield found
         if not path.exists():
             atomic_files.write_file(path, json.dumps(found, indent=1).encode())
+
+
+def scaled(unit: str, epsilon: float, *, records: int) -> tuple[PrivacyPlan, PrivateSettings]:
+    """Returns how `hushdoc train docvqa` trains a pointer where nobody says otherwise.
+
+    `records` is how many there are about, by the unit; all of them are in each step.
+    """
+    plan = PrivacyPlan.calibrated(
+        epsilon=epsilon,
+        delta=DELTA,
+        privacy_unit=unit,
+        sampling_rate=SCALED.sampling_rate,
+        steps=SCALED.steps,
+        expected_records=records,
+        clipping_norm=SCALED.clipping_norm,
+    )
+    settings = PrivateSettings(
+        trained=SCALED.trained,
+        scaling=SCALED.scaling,
+        optimizer="sgd",
+        decay=False,
+        learning_rate=private_rate(plan, algorithm=SCALED.algorithm, scaling=SCALED.scaling),
+    )
+    return plan, settings
 
 
 def trained_halves(architecture: str) -> tuple[int, ...]:

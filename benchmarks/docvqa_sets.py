@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, cast
 
-from docvqa_arms import CPU, DELTA, EPSILONS, FrozenPointer, KeptStates
+from docvqa_arms import CPU, EPSILONS, FrozenPointer, KeptStates, scaled
 from docvqa_tables import measured
 
 from hushdoc.labels import LabelledDocument
@@ -28,12 +28,10 @@ from hushdoc.system import atomic_files
 from hushdoc_training.data import dataset, providers
 from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.privacy import claims
-from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.docvqa.scores import Scorer
-from hushdoc_training.recipes.docvqa.settings import SCALED, private_rate
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import described, history, train_plain, train_private
-from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
+from hushdoc_training.recipes.kie.settings import PlainSettings
 from hushdoc_training.runs import continued
 
 Documents = Sequence[LabelledDocument]
@@ -155,22 +153,7 @@ class Pointers:
         if arm in PLAIN:
             return self._plain(PLAIN[arm], seed, out)
         unit, epsilon = arm.split("_eps")
-        plan = PrivacyPlan.calibrated(
-            epsilon=float(epsilon),
-            delta=DELTA,
-            privacy_unit=unit,
-            sampling_rate=SCALED.sampling_rate,
-            steps=SCALED.steps,
-            expected_records=self._set.records[unit],
-            clipping_norm=SCALED.clipping_norm,
-        )
-        settings = PrivateSettings(
-            trained=SCALED.trained,
-            scaling=SCALED.scaling,
-            optimizer="sgd",
-            decay=False,
-            learning_rate=private_rate(plan, algorithm=SCALED.algorithm, scaling=SCALED.scaling),
-        )
+        plan, settings = scaled(unit, float(epsilon), records=self._set.records[unit])
         begun = self._frozen(self._source)
         begun = replace(begun, model=copy.deepcopy(begun.model))
         train_private(

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 KEYS = ("date", "email", "iban", "provider_name", "total")
 """What is asked for. No receipt has an account number, and many lack an e-mail address."""
 
-WORDINGS = (0, 4)
-"""Of each key; a reader of these few questions learns within minutes."""
+WORDINGS, OTHER_WORDINGS = (0, 4), (4, 15)
+"""Of each key: of public documents, so few that a reader learns them within minutes; and of all
+others, which private documents teach."""
 
 KNOWN, PROTECTED, OTHERS = (0, 400), (400, 800), (800, 1200)
 """Numbers of the providers that are learned from, protected, and never seen."""
@@ -44,16 +45,16 @@ ASKED, NOWHERE = "What is the date of this receipt?", "What is the IBAN?"
 SHOWN = 8
 """The seed of that page."""
 
-GOAL = 0.6
-"""ANLS below which the demo fails; noise is drawn anew each time, so scores differ."""
+GOAL = 0.65
+"""ANLS below which the demo fails, or below the start's; noise is drawn anew each time."""
 
 PROMISED = 360.0
 """Seconds that the full demo takes at most, unless it says otherwise before it begins."""
 
-LEARNED, READ, POINTED, PRIVATE = 10.6, 4.3, 0.4, 0.6
+LEARNED, READ, POINTED, PRIVATE = 10.6, 4.3, 0.4, 0.12
 """What a page costs in windows of the machine's measurement: where MiniLM learns its fields, where
-MiniLM reads it with its questions, and where the reader alone learns of it, without privacy or
-with it."""
+MiniLM reads it with its questions, where the reader alone learns of it without privacy, and where
+the reader's last layer does with it."""
 
 LOOKS = 6
 """How often the attack reads a page: by the model and its start, hidden answers and no question."""
@@ -72,8 +73,7 @@ class Scale:
     asked: int = 20  # of each side, by the attack; and of unseen providers, for the score
     fields: float = 1.0  # passes over the public documents that teach their fields
     epochs: float = 12.0  # passes of the reader
-    steps: int = 15
-    expected: int = 54  # providers in a step
+    providers: int = 130  # about how many issued the private documents: all are in each step
     quick: bool = False
 
 
@@ -85,8 +85,7 @@ QUICK = Scale(
     asked=6,
     fields=0.5,
     epochs=1,
-    steps=2,
-    expected=6,
+    providers=24,
     quick=True,
 )
 
@@ -130,13 +129,14 @@ def report(out: Path, worth: dict[str, float], began: float, scale: Scale) -> in
     for what, found in worth.items():
         print(f"  {what:15} {found:.3f}")
     if scale.quick:
-        print(f"They mean nothing: {scale.public} documents and {scale.steps} private steps")
-        print("show the commands and train nothing useful. `make demo-docvqa` trains a model.")
+        print(f"They mean nothing: {scale.public} documents show the commands and train nothing")
+        print("useful. `make demo-docvqa` trains a model.")
     print(f"\nLook at   {out}/answer.png          an answer on a page")
     print(f"          {out}/certificate.html    the certificate, for a privacy officer")
     print(f"Took      {duration(time.monotonic() - began)}")
-    if worth["private"] < GOAL and not scale.quick:
-        print(f"The private model's is below {GOAL}.", file=sys.stderr)
+    goal = max(GOAL, worth["public"])
+    if worth["private"] < goal and not scale.quick:
+        print(f"The private model's is below {goal:.3f}.", file=sys.stderr)
         return 1
     return 0
 
@@ -162,8 +162,12 @@ def measured(out: Path, scale: Scale, goes_on: bool) -> dict[str, float]:
 
 def seconds_of(machine: Machine, scale: Scale) -> dict[str, float]:
     """Returns about how long each stage takes."""
+    from hushdoc_training.recipes.docvqa import public_inputs
+    from hushdoc_training.recipes.docvqa.settings import SCALED
+
     window = machine.steps[machine.threads] / BATCH
-    private = scale.private * (READ + PRIVATE * scale.steps * scale.expected / scale.private)
+    read = READ * (scale.private + public_inputs.NUM_DOCUMENTS)
+    private = read + PRIVATE * scale.private * SCALED.steps
     return {
         "fields": window * LEARNED * scale.public * scale.fields,
         "public": window * scale.public * (READ + POINTED * scale.epochs),
@@ -180,12 +184,12 @@ def left(out: Path, seconds: dict[str, float]) -> dict[str, float]:
     return {name: 0.0 if name in done else seconds[name] for name in seconds}
 
 
-def config(providers: tuple[int, int]) -> Any:
+def config(providers: tuple[int, int], wordings: tuple[int, int] = WORDINGS) -> Any:
     """Returns what to invent: receipts of some of our providers."""
     from hushdoc_training import invented
 
     return invented.InventedConfig(
-        document_types=("receipt",), providers=providers, questions="keyed", wordings=WORDINGS
+        document_types=("receipt",), providers=providers, questions="keyed", wordings=wordings
     )
 
 
@@ -195,14 +199,14 @@ def invent(out: Path, scale: Scale) -> None:
     from hushdoc_training import invented
 
     say("Inventing public documents, private ones of other providers, and ones to ask about")
-    for name, seed, count, numbers in (
-        ("public", 1, scale.public, KNOWN),
-        ("private", 2, scale.private, PROTECTED),
-        ("members", 3, scale.asked, PROTECTED),
-        ("unseen", 4, scale.asked, OTHERS),
+    for name, seed, count, numbers, wordings in (
+        ("public", 1, scale.public, KNOWN, WORDINGS),
+        ("private", 2, scale.private, PROTECTED, OTHER_WORDINGS),
+        ("members", 3, scale.asked, PROTECTED, OTHER_WORDINGS),
+        ("unseen", 4, scale.asked, OTHERS, OTHER_WORDINGS),
     ):
         if not (out / f"{name}.jsonl").is_file():
-            made = invented.documents(seed=seed, count=count, config=config(numbers))
+            made = invented.documents(seed=seed, count=count, config=config(numbers, wordings))
             labelled_files.write(out / f"{name}.jsonl", asked(made))
         print(f"{out}/{name}.jsonl: {count} documents", flush=True)
     if not (out / "page").is_dir():
@@ -222,8 +226,7 @@ def learn(out: Path, scale: Scale, takes: dict[str, float]) -> None:
     An encoder that has learned to find fields is what a reader of questions learns soonest on.
     """
     runs = out / "runs"
-    rate = scale.expected / scale.private
-    private = f"--data {out}/private.jsonl --start {runs}/public --trained output --batch-size 8"
+    private = f"--data {out}/private.jsonl --start {runs}/public --name private-documents"
     openly = f"--data {out}/public.jsonl --public --public-overlap none"
     demo.train(
         runs / "fields",
@@ -244,17 +247,15 @@ def learn(out: Path, scale: Scale, takes: dict[str, float]) -> None:
         runs / "private",
         "Training it privately: epsilon 8, delta 1e-5, one record per provider",
         takes["private"],
-        f"{private} --epsilon 8 --delta 1e-5 --privacy-unit provider --sampling-rate {rate:g}",
-        f"--steps {scale.steps} --expected-records {scale.expected}",
-        "--name private-documents",
+        f"{private} --epsilon 8 --delta 1e-5 --expected-records {scale.providers}",
         task="docvqa",
     )
     demo.train(
         runs / "not-private",
         "Training it on the same documents without privacy, to be attacked beside it",
         takes["not-private"],
-        f"{private} --not-private --epochs {scale.epochs:g} --learning-rate 1e-3",
-        "--name private-documents",
+        f"{private} --not-private --trained output --batch-size 8",
+        f"--epochs {scale.epochs:g} --learning-rate 1e-3",
         task="docvqa",
     )
 

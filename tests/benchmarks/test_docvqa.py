@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from hushdoc.document.document import Document
+from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.models import pointer
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -189,8 +190,12 @@ def test_pointers_are_trained_from_a_public_run_that_is_named(
     assert not (tmp_path / "arms" / "pointer-public").exists()
     found = docvqa_tables.figures({}, results)
     assert found["anls_pointer_nonprivate"] is not None
-    assert found["anls_start"] == results["pointer_start"][0]["others"]["anls"]
+    begins = results["pointer_start"][0]["others"]["anls"]
+    assert found["anls_start"] == pytest.approx(begins, abs=1e-4)
     assert 0 <= found["epsilon_lower_eps8"] <= results["pointer_provider_eps8"][0]["epsilon"] <= 8
+    claim = DocVQACheckpoint.load(tmp_path / "arms" / "pointer_provider_eps8-1-0").claim
+    assert (claim.training["scaling"], claim.training["trained"]) == ("public", "output")
+    assert claim.audits
     encoder = begun.model.inner.state_dict()
     for run in (tmp_path / "arms").glob("pointer_*-1-0"):
         learned = docvqa_arms.start_from(str(run)).model.inner.state_dict()

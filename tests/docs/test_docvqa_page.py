@@ -1,4 +1,4 @@
-"""docs/docvqa.md: its samples run."""
+"""docs/docvqa.md: its samples and commands run, and its numbers are those of the code."""
 
 from __future__ import annotations
 
@@ -13,6 +13,16 @@ import pytest
 from hushdoc_documents import document
 
 import hushdoc
+from hushdoc.runtime import matching
+from hushdoc.runtime.questions import VT5_PROMPT, Asking
+from hushdoc_export import agreement, parity, question_agreement
+from hushdoc_training import invented
+from hushdoc_training.commands.training_options import small_delta
+from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
+from hushdoc_training.invented.settings import InventedConfig
+from hushdoc_training.recipes.docvqa import public_inputs, rows
+from hushdoc_training.recipes.docvqa.presets import PRESETS, PROVIDERS
+from hushdoc_training.recipes.docvqa.settings import SCALED
 
 TEXT = (Path(__file__).parents[2] / "docs/docvqa.md").read_text("utf-8")
 
@@ -36,3 +46,70 @@ def test_the_samples_run(
     for command in commands.splitlines():
         assert hushdoc_command_runs.run(*shlex.split(command)[1:]) == 0
     assert Path("answer.png").is_file()
+
+
+def section(title: str) -> str:
+    """Returns the text under a title, its lines joined."""
+    return " ".join(TEXT.split(f"\n{title}\n")[1].split("\n## ")[0].split())
+
+
+def test_numbers_are_those_of_the_code() -> None:
+    asking = Asking(kind="vt5", prompt=VT5_PROMPT, eos_id=1, pad_id=0)
+    assert asking.max_answer == 32
+    writes = section("## What a VT5 can say")
+    assert f"the model's most tokens ({asking.max_answer} by default)" in writes
+    assert f"at least {100 * matching.LEAST_ALIKE:g} % like the answer" in writes
+    assert f"{question_agreement.NUM_QUESTIONS} invented questions are answered" in writes
+    assert parity.TOLERANCE == 1e-4
+    assert "within 1e-4 of their scale" in writes
+    assert agreement.MAX_ANLS_LOSS == 1
+    assert "refused above one point unless" in writes
+    training = section("## Training")
+    assert f"Of a record at most {rows.MAX_QUESTIONS} questions are read" in training
+    assert f"in at most {public_inputs.DIRECTIONS} directions" in training
+    assert SCALED.sampling_rate == 1
+    assert f"All records are in each of {SCALED.steps} steps of DP-SGD" in training
+    assert (SCALED.algorithm, SCALED.trained, SCALED.scaling) == ("dp-sgd", "output", "public")
+    assert small_delta(1e3) == 1e-5
+    assert small_delta(1e6) == 1e-7
+    assert "a tenth of one over the declared number of records" in training
+
+
+def test_the_table_of_presets_is_what_they_set() -> None:
+    printed = {
+        name: [cell.strip() for cell in cells.split("|")]
+        for name, cells in re.findall(r"^\| `(pa-docvqa[^`]*)` \|(.*)\|$", TEXT, flags=re.MULTILINE)
+    }
+    assert printed.keys() == PRESETS.keys()
+    for name, cells in printed.items():
+        chosen = PRESETS[name].settings
+        epsilon, delta, norm, drawn, steps, adam, _ = cells
+        assert adam == f"{chosen['learning-rate']:g}, {chosen['batch-size']}".replace(
+            "0.0002", "2e-4"
+        )
+        if name == "pa-docvqa":
+            assert (epsilon, delta, norm, drawn) == ("none", "", "", "all")
+            assert steps == f"{chosen['epochs']:g} passes"
+            continue
+        assert [float(cell) for cell in (epsilon, delta, norm)] == [
+            chosen[key] for key in ("epsilon", "delta", "clipping-norm")
+        ]
+        assert steps == str(chosen["steps"])
+        assert drawn == f"{chosen['expected-records']} of {PROVIDERS}"
+
+
+def test_the_commands_train_from_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they stand, but for a start from nothing, and two steps on few documents."""
+    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 2)
+    monkeypatch.chdir(tmp_path)
+    config = InventedConfig(document_types=("receipt",), questions="keyed")
+    invented.write(tmp_path / "path" / "to" / "documents", seed=1, count=3, config=config)
+    [commands] = re.findall(r"## Training\n\n```sh\n(.*?)```", TEXT, flags=re.DOTALL)
+    public, private = (shlex.split(command)[1:] for command in commands.splitlines())
+    few = ("--documents", "2", "--start", "small", "--max-tokens", "128", "--quiet")
+    assert hushdoc_command_runs.run(*public, *few) == 0
+    assert hushdoc_command_runs.run(*private, "--steps", "2", "--quiet") == 0
+    stored = DocVQACheckpoint.load(Path("runs/private"))
+    (guarantee,) = stored.claim.guarantees
+    assert (guarantee.unit, stored.architecture) == ("provider", "pointer")
+    assert 7 < (guarantee.epsilon or 0) <= 8

@@ -22,6 +22,7 @@ from hushdoc.runtime.writing import GRAPHS
 from hushdoc_export import docvqa, question_agreement, seq2seq
 from hushdoc_export.question_agreement import QuestionAgreement, invented_questions
 from hushdoc_training import docvqa_checkpoint
+from hushdoc_training.models import vt5 as models_vt5
 
 TOTAL = "What is the total?"
 
@@ -140,17 +141,31 @@ def test_images_have_a_graph_of_their_own_and_are_drawn_once(
 
 
 @pytest.mark.slow  # three graphs are traced
+@pytest.mark.parametrize("papers", [False, True])
 def test_a_run_with_images_is_exported_and_asked_about_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    papers: bool,
 ) -> None:
     monkeypatch.setattr(question_agreement, "NUM_QUESTIONS", 4)
     monkeypatch.chdir(tmp_path)
-    sizes = ("--start", "tiny", "--image-encoder", "tiny", "--max-tokens", "128")
+    begin = ("--start", "tiny", "--image-encoder", "tiny")
+    if papers:
+        vt5.write_reference(vt5.start(), tmp_path / "papers", monkeypatch)
+        begin = ("--start", "papers", "--public-overlap", "none")
+    sizes = (*begin, "--max-tokens", "128")
     data = ("--data", "invented:receipt,questions=keyed,providers=0:4", "--documents", "4")
     steps = ("--steps", "1", "--expected-records", "2", "--sampling-rate", "0.5")
     unit = ("--privacy-unit", "document", "--delta", "1e-5", "--quiet", "--out", "run")
     how = ("--architecture", "vt5", *data, *sizes, *steps, *unit)
     assert hushdoc_command_runs.run("train", "docvqa", *how) == 0
+    stored = docvqa_checkpoint.DocVQACheckpoint.load(tmp_path / "run")
+    assert stored.asking.image is not None
+    assert stored.asking.box_scale == (1 if papers else 1000)
+    if papers:  # which training by default leaves as they are
+        begun = vt5.start().model.boxes.x.weight
+        assert models_vt5.load(stored.folder).boxes.x.weight.equal(begun)
     assert tiny.export_command(tmp_path, "run", "--out", "asked", "--name", "tiny-kie") == 0
     hushdoc_command_runs.write_policy(tmp_path, tiny.TRUST)
     sample = Path(hushdoc.__file__).parent / "sample" / "invoice.pdf"

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from hushdoc_terminal import on_terminal, require_stopped
 
+QUOTED = ("date", "total")
+"""What is also asked for by the label on the page, in every wording."""
+
 DEMO = Path(__file__).parents[2] / "samples" / "docvqa_demo.py"
 
 
@@ -35,16 +38,23 @@ def test_what_is_asked_for_is_what_the_demo_names(monkeypatch: pytest.MonkeyPatc
     import docvqa_demo
 
     from hushdoc_training import invented
+    from hushdoc_training.data import providers
 
-    made = invented.documents(seed=1, count=20, config=docvqa_demo.config(docvqa_demo.KNOWN))
-    found = {
-        (question.key, bool(question.answers))
-        for item in docvqa_demo.asked(made)
-        for question in item.questions
-    }
+    texts = []
+    for wordings in (docvqa_demo.WORDINGS, docvqa_demo.OTHER_WORDINGS):
+        config = docvqa_demo.config(docvqa_demo.KNOWN, wordings)
+        made = [*docvqa_demo.asked(invented.documents(seed=1, count=20, config=config))]
+        named = [asked for item in made for asked in item.questions if asked.key not in QUOTED]
+        texts.append({asked.text for asked in named})
+    assert texts[0]
+    assert not texts[0] & texts[1]  # the start was not asked what private documents teach
+    found = {(asked.key, bool(asked.answers)) for item in made for asked in item.questions}
     assert {key for key, _ in found} == {*docvqa_demo.KEYS}
     assert {("total", True), ("iban", False)} <= found
     assert not {("total", False), ("iban", True)} & found
+    full = docvqa_demo.config(docvqa_demo.PROTECTED, docvqa_demo.OTHER_WORDINGS)
+    private = invented.documents(seed=2, count=docvqa_demo.FULL.private, config=full)
+    assert docvqa_demo.FULL.providers == pytest.approx(len(providers.grouped(private)), rel=0.1)
     others = docvqa_demo.config(docvqa_demo.OTHERS)
     shown = invented.document(seed=docvqa_demo.SHOWN, index=0, config=others)
     assert any(question.key == "date" and question.answers for question in shown.questions)

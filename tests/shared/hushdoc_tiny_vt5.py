@@ -9,14 +9,18 @@ from typing import Any
 from unittest import mock
 
 import hushdoc_tiny
+import pytest
 import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
 from torch.nn.utils import rnn
+from transformers import PreTrainedTokenizerFast
 
 from hushdoc.document.document import Document
 from hushdoc.runtime.questions import VT5_PROMPT, Asking, QuestionEncoder, QuestionRow
 from hushdoc_export import docvqa, question_agreement
 from hushdoc_training.models import vt5_start
-from hushdoc_training.models.vt5 import IGNORED, VT5
+from hushdoc_training.models.vt5 import IGNORED, VT5, VT5Config
 from hushdoc_training.models.vt5_start import TINY, TINY_IMAGE, VT5Start
 
 WORDS = "total due invoice number date 2026-11-23 amount 1,234.56 tax no. sender receiver a.b@c.de"
@@ -60,6 +64,44 @@ def rows(
         targets[row, end - 1] = 1
         targets[row, end:] = IGNORED
     return inputs, targets
+
+
+def write_t5(start: VT5Start, folder: Path) -> Path:
+    """Returns a folder with a model's T5 and tokenizer as transformers publishes them."""
+    start.model.t5.save_pretrained(folder)
+    made = Tokenizer.from_str(start.tokenizer_json)
+    PreTrainedTokenizerFast(tokenizer_object=made).save_pretrained(folder)
+    return folder
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    """Returns the weights in a folder, by their names there."""
+    return load_file(folder / "model.safetensors")
+
+
+def write_reference(
+    start: VT5Start, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, torch.Tensor]:
+    """Returns what a folder has then: a model's weights by the names of the paper's code.
+
+    From then on the paper's image encoder is as small as this model's.
+    """
+    config = VT5Config(t5=start.model.config.t5, vision=TINY_IMAGE)
+    monkeypatch.setattr(VT5Config, "base", classmethod(lambda cls: config))
+    write_t5(start, folder)
+    start.model.vision.save_pretrained(folder / "image")
+    published = weights(folder) | {
+        f"visual_embedding.image_model.{name}": value
+        for name, value in weights(folder / "image").items()
+    }
+    for theirs, ours in vt5_start._REFERENCE.items():
+        published |= {
+            theirs + name.removeprefix(ours): value
+            for name, value in start.model.state_dict().items()
+            if name.startswith(ours)
+        }
+    save_file(published, folder / "model.safetensors")
+    return published
 
 
 ONE_LAYER = {**TINY, "num_layers": 1}

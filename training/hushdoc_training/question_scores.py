@@ -24,7 +24,8 @@ class QuestionScore:
         confidence: Product of the probabilities of the prediction's tokens, without the end token;
             of a model that points, of both ends.
         loss: Mean cross-entropy over the first answer's tokens, or over both ends: that of no
-            answer where the page has none of the answers. Of several windows, the least.
+            answer where the page has none of the answers. Of several windows, the least. NaN of an
+            artifact, which tells none.
     """
 
     document_id: str

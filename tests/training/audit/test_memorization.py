@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -129,10 +129,17 @@ def test_who_remembers_says_the_same_without_the_page_and_who_reads_does_not() -
 
 
 def test_answers_to_questions_that_have_none_are_counted() -> None:
-    nothing = Question(text="Tax number?", answers=(), key="tax_id")
-    document = LabelledDocument(
-        document=page_of().document, spans=(), questions=(nothing, TOTAL), provider="other"
+    lacks = Question(text="Tax number?", answers=(), key="tax_id")
+    tells = Question(text="Tax number?", answers=("91-08 ",), key="tax_id")
+    date = Question(text="When?", answers=(), key="date")
+    documents = [
+        replace(page_of(), questions=questions)
+        for questions in ((lacks, date, TOTAL), (lacks,), (tells,))
+    ]
+    knows, guesses = Answers(lambda words, text: "91-08"), Answers(lambda words, text: "7")
+    assert memorization.Unfounded.of(knows, guesses, documents) == memorization.Unfounded(
+        questions=2, said=2, known=2, twin_said=2, twin_known=0
     )
-    scores = Answers(lambda words, text: "91-08").score([document, document])
-    assert memorization.unfounded(scores, ["91-08 "]) == [("91-08", 2, True)]
-    assert memorization.unfounded(scores, []) == [("91-08", 2, False)]
+    silent = Answers(lambda words, text: None)
+    found = memorization.Unfounded.of(silent, knows, documents)
+    assert (found.said, found.known, found.twin_known) == (0, 0, 2)

@@ -12,7 +12,7 @@ from hushdoc.__main__ import main
 from hushdoc.document.document import Document
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import invented
-from hushdoc_training.data import labelled, summary
+from hushdoc_training.data import labelled, providers, summary
 
 
 def data(*arguments: object) -> int:
@@ -37,6 +37,43 @@ def test_invented_pages_become_a_file_with_images(
             assert image.size == (page.width, page.height)
     assert data("convert", "invented:receipt", out) == 3  # it is there already
     assert "OUTPUT_EXISTS" in capsys.readouterr().err
+
+
+def test_parts_of_a_split_are_what_training_and_its_attack_take(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = "invented:receipt,questions=keyed,providers=0:9", tmp_path / "split"
+    common = ("split", source, "--documents", 40, "--images", "--valid-share", 0.2)
+    assert data(*common, "--split-seed", 1, "--out", out) == 0
+    said = capsys.readouterr().out
+    parts = {
+        name: list(labelled_files.read(out / f"{name}.jsonl"))
+        for name in ("train", "valid", "members", "non-members")
+    }
+    for name, what in (("train", "to train on"), ("non-members", "of non-members")):
+        assert f"{len(parts[name])} documents {what}" in said
+    ids = [item.document.id for part in parts.values() for item in part]
+    assert len(ids) == len({*ids}) == 40
+    names = {part: {item.provider for item in items} for part, items in parts.items()}
+    assert names["valid"] | names["members"] <= names["train"]
+    assert not names["train"] & names["non-members"]
+    for item in parts["non-members"]:
+        image = item.document.pages[0].image
+        assert isinstance(image, Path)
+        assert image.is_file()
+    config = invented.InventedConfig(
+        document_types=("receipt",), questions="keyed", providers=(0, 9)
+    )
+    made = list(invented.documents(seed=0, count=40, config=config))
+    expected = providers.split(made, valid=0.2, seed=1)
+    assert [item.document.id for item in expected.members] == [
+        item.document.id for item in parts["members"]
+    ]
+    assert data(*common, "--out", out) == 3  # it is there already
+    with pytest.raises(SystemExit):
+        data(*common, "--member-share", 1, "--out", tmp_path / "other")
+    assert data("split", source, "--documents", 1, "--out", tmp_path / "other") == 3
+    assert not (tmp_path / "other").exists()
 
 
 def test_questions_of_chosen_providers_become_a_file(

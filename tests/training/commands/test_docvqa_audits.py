@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
+import hushdoc_tiny as tiny
+import hushdoc_tiny_vt5 as vt5
 import pytest
+import torch
 
+import hushdoc
 from hushdoc import labelled_files
 from hushdoc.__main__ import main
 from hushdoc.document.document import Document
 from hushdoc.labels import LabelledDocument, Question
+from hushdoc.runtime.scoring import Scoring
+from hushdoc_export import question_agreement
 from hushdoc_training.audit import memorization, one_run, provider_membership, twins
 from hushdoc_training.privacy import claims
 from hushdoc_training.recipes.docvqa import rows
 from hushdoc_training.recipes.docvqa import start as starts
+from hushdoc_training.recipes.docvqa.scores import Scorer
+from hushdoc_training.recipes.docvqa.sealed_scores import SealedScorer
 from hushdoc_training.recipes.docvqa.training import save
 
 TEXT = (Path(__file__).parents[3] / "docs/docvqa.md").read_text("utf-8")
@@ -36,6 +46,7 @@ def receipt(number: int) -> LabelledDocument:
     questions = (
         Question(text="Who sent it?", answers=(name,), key="provider_name", word_ids=(0, 1)),
         Question(text="What is the total?", answers=(words[4],), key="total", word_ids=(4,)),
+        *((Question(text="What is the tax number?", answers=(), key="tax_id"),) * (number % 2)),
     )
     document = Document.from_words(words, boxes, width=100, height=200, id=f"{number}")
     return LabelledDocument(document=document, spans=(), questions=questions, provider=name)
@@ -72,14 +83,16 @@ def test_providers_are_guessed_and_the_output_says_that_it_is_no_bound(
         "AZK", "AZK with G4", "AZK, supervised", "APK", "APK with G4",
         "AZK+CLS1+CLS2", "APK+CLS1+CLS2",
     ]  # fmt: skip
-    assert [side["questions"] for side in found["utility"].values()] == [8, 8]
+    assert [side["questions"] for side in found["utility"].values()] == [10, 10]
     assert main([*PROVIDERS, "--others", "seen"]) == 3
     assert "providers stand on both sides" in capsys.readouterr().err
 
 
 def test_hidden_answers_are_counted_against_a_twin(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*MEMORIZATION, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["questions"] == 4
+    found = json.loads(capsys.readouterr().out)
+    assert found["questions"] == 4
+    assert found["unfounded"]["questions"] == 2  # every second receipt lacks a tax number
     assert main([*MEMORIZATION, "--twin", "runs/model"]) == 0
     assert "memorised: 0, 0 of them" in capsys.readouterr().out
     plain = ["--members", "invented:receipt", "--documents", "2"]
@@ -107,6 +120,61 @@ def test_a_twin_of_another_kind_is_refused(
     save(folder / "vt5", start, claims.public((), training={}))
     assert main([*MEMORIZATION, "--twin", "vt5"]) == 4
     assert "is a vt5; expected a pointer" in capsys.readouterr().err
+
+
+@pytest.mark.slow  # a graph is traced
+def test_an_artifact_is_attacked_without_losses_and_answers_as_its_checkpoint_does(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(question_agreement, "NUM_QUESTIONS", 6)
+    named = ("--out", "asked", "--name", "tiny-kie")
+    assert tiny.export_command(folder, "runs/private", *named) == 0
+    (folder / "trust.json").write_bytes(tiny.TRUST.to_json())
+    trusted = ("--trust", "trust.json", "--integrity-only")
+    model = hushdoc.DocVQAModel.load("asked", policy=hushdoc.Policy.integrity_only(tiny.TRUST))
+    mute = Scoring(threshold=1.0, fitted_on="nothing", num_answers=0)
+    model.asking = replace(model.asking, scores=mute)  # what an attacker does not heed
+    documents = [receipt(number) for number in range(1, 5)]
+    sealed = SealedScorer.of(model).score(documents)
+    start = starts.start_from("runs/private")
+    own = Scorer(start=start, device=torch.device("cpu")).score(documents)
+    for one, other in zip(sealed, own, strict=True):
+        assert math.isnan(one.loss)
+        assert one.confidence == pytest.approx(other.confidence, abs=1e-3)
+        assert replace(one, loss=0.0, confidence=0.0) == replace(other, loss=0.0, confidence=0.0)
+    capsys.readouterr()
+    attacked = ["asked" if word == "runs/private" else word for word in PROVIDERS]
+    assert main([*attacked, "--quick", "--json", *trusted]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert not found["losses"]
+    assert "no losses" in found["note"]
+    features = {row["method"]["name"]: row["method"]["features"] for row in found["attacks"]}
+    assert features["APK"] == ["accuracy", "nls", "confidence", "confidence_change"]
+    asked = ["asked" if word == "runs/model" else word for word in MEMORIZATION]
+    assert main([*asked, "--twin", "asked", *trusted]) == 0
+    assert "memorised: 0, 0 of them" in capsys.readouterr().out
+    assert main(attacked) == 4  # no policy
+    assert "NO_POLICY" in capsys.readouterr().err
+    own = starts.start_from("tiny", architecture="vt5", vocabulary=lambda: [*WORDS, "total due"])
+    save(folder / "writes", own, claims.public((), training={}))
+    writes = ["writes" if word == "runs/model" else word for word in MEMORIZATION]
+    assert main([*writes, "--twin", "asked", *trusted]) == 4
+    assert "is a pointer; expected a vt5" in capsys.readouterr().err
+
+
+@pytest.mark.slow  # two graphs are traced
+def test_a_sealed_vt5_says_what_it_remembers_of_a_page_that_no_longer_tells() -> None:
+    policy = hushdoc.Policy.integrity_only(tiny.TRUST)
+    scorer = SealedScorer.of(hushdoc.DocVQAModel.load(tiny.sealed_vt5(), policy=policy))
+    asked = Question(text="Who sent it?", answers=("Acme Ltd",), key="provider_name")
+    pages = [
+        LabelledDocument(document=vt5.document(name), spans=(), questions=(asked,), provider="Acme")
+        for name in vt5.PAGES
+    ]
+    hidden = memorization.hidden(pages)
+    words = {word.text for item in hidden for word in item.document.pages[0].words}
+    assert not {"Acme", "Ltd"} & words
+    assert [score.prediction for score in scorer.score(hidden)] == ["acme ltd"] * 2
 
 
 def test_the_page_says_what_the_attacks_do() -> None:

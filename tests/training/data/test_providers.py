@@ -94,16 +94,6 @@ def test_shares_that_are_none_are_refused(wrong: dict[str, float]) -> None:
         providers.split(documents(MANY), **wrong)
 
 
-def test_clients_hold_whole_providers() -> None:
-    held = providers.clients(documents(MANY), 4, seed=0)
-    names = [{item.provider for item in items} for items in held]
-    assert sum(map(len, names)) == len(set().union(*names)) == len(MANY)
-    with pytest.raises(AnnotationError, match=r"clients \[.*\] of 40 have no provider"):
-        providers.clients(documents({"a": 1, "b": 2}), 40)
-    with pytest.raises(ValueError, match="1 or more"):
-        providers.clients(documents(MANY), 0)
-
-
 def test_doubtful_providers_are_told() -> None:
     names = ["Ocean Stores Ltd.", "OCEAN  STORES LTD", "Ocean Stores", "Harbour Books"]
     names += ["Harbor Books", "Shop 1234", "Shop 1235", "Ab", "Ac"]

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import nn
-from transformers import BeitConfig, BeitModel, PreTrainedTokenizerFast
+from transformers import BeitConfig, BeitModel
 
 from hushdoc.errors import CheckpointError, InputError, PrivacyError
 from hushdoc_training.models import adapters, vt5, vt5_start
@@ -198,66 +198,68 @@ def test_more_layers_or_rank_than_there_is() -> None:
 
 
 class TestStarts:
-    def folder(self, start: vt5_start.VT5Start, folder: Path) -> Path:
-        start.model.t5.save_pretrained(folder)
-        PreTrainedTokenizerFast(
-            tokenizer_object=Tokenizer.from_str(start.tokenizer_json)
-        ).save_pretrained(folder)
-        return folder
-
     def test_from_published_parts(self, tmp_path: Path) -> None:
         made = tiny.start()
-        t5 = self.folder(made, tmp_path / "t5")
+        t5 = tiny.write_t5(made, tmp_path / "t5")
         made.model.vision.save_pretrained(tmp_path / "dit")
         start = vt5_start.pretrained(str(t5), str(tmp_path / "dit"))
         assert (start.pad_id, start.eos_id, start.box_scale) == (0, 1, 1000)
         for name, value in start.model.state_dict().items():
             if name.startswith(("t5.", "vision.")):
                 assert torch.equal(value, made.model.state_dict()[name]), name
-        inputs, _ = tiny.rows([6])
+        inputs, targets = tiny.rows([6], answers=[3])
         assert not start.model.boxes(inputs["bbox"]).any()
+        assert start.model.losses(inputs, targets).isfinite().all()
         del inputs["pixel_values"]
         assert vt5_start.pretrained(str(t5)).model.encode(**inputs)[0].shape == (1, 6, 64)
 
     def test_from_the_papers_weights(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         made = tiny.start()
-        config = VT5Config(t5=made.model.config.t5, vision=tiny.TINY_IMAGE)
-        monkeypatch.setattr(VT5Config, "base", classmethod(lambda cls: config))
-        self.folder(made, tmp_path)
-        state = made.model.state_dict()
-        published = {
-            name.replace("t5.", "", 1): value
-            for name, value in state.items()
-            if name.startswith("t5.") and "embed_tokens" not in name and "lm_head" not in name
-        }
-        for theirs, ours in vt5_start._REFERENCE.items():
-            published |= {
-                theirs + name.removeprefix(ours): value
-                for name, value in state.items()
-                if name.startswith(ours)
-            }
-        made.model.vision.save_pretrained(tmp_path / "image")
-        published |= {
-            f"visual_embedding.image_model.{name}": value
-            for name, value in vt5_file(tmp_path / "image").items()
-        }
-        save_file(
-            {name: value.clone() for name, value in published.items()},
-            tmp_path / "model.safetensors",
-        )
+        published = tiny.write_reference(made, tmp_path, monkeypatch)
+        assert vt5_start.is_reference(str(tmp_path))
         start = vt5_start.reference(tmp_path)
         assert start.box_scale == 1
+        state = made.model.state_dict()
         assert all(
             torch.equal(value, state[name]) for name, value in start.model.state_dict().items()
         )
 
-        del published["spatial_embedding.LayerNorm.weight"]
-        save_file(published, tmp_path / "model.safetensors")
-        with pytest.raises(CheckpointError, match=r"boxes\.norm\.weight"):
-            vt5_start.reference(tmp_path)
+        inputs, targets = tiny.rows([6], answers=[3])
+        expected = made.model.losses(inputs, targets)
+        torch.testing.assert_close(start.model.eval().losses(inputs, targets), expected)
+
+        for change, said in (
+            ({"spatial_embedding.LayerNorm.weight": None}, r"boxes\.norm\.weight"),
+            ({"visual_embedding.image_model.more": torch.ones(1)}, "another model beside it: more"),
+            ({"language_backbone.more": torch.ones(1)}, "beside it: language_backbone"),
+        ):
+            kept = {
+                name: value for name, value in (published | change).items() if value is not None
+            }
+            save_file(kept, tmp_path / "model.safetensors")
+            with pytest.raises(CheckpointError, match=said):
+                vt5_start.reference(tmp_path)
+
+    def test_weights_beside_those_that_are_read_are_refused_but_for_a_head_of_images(
+        self, tmp_path: Path
+    ) -> None:
+        made = tiny.start()
+        t5, dit = tiny.write_t5(made, tmp_path / "t5"), tmp_path / "dit"
+        made.model.vision.save_pretrained(dit)
+        for folder, name, value in (
+            (dit, "lm_head.weight", torch.ones(2)),
+            (t5, "boxes.x.weight", torch.ones(2)),
+        ):
+            more = {**tiny.weights(folder), name: value}
+            save_file(more, folder / "model.safetensors", metadata={"format": "pt"})
+        assert not vt5_start.is_reference(str(t5))
+        with pytest.raises(CheckpointError, match=r"beside it: boxes\.x\.weight"):
+            vt5_start.pretrained(str(t5), str(dit))
+        tiny.write_t5(made, t5)
+        assert vt5_start.pretrained(str(t5), str(dit)).model.config.vision is not None
 
     def test_a_folder_without_safetensors_is_refused(self, tmp_path: Path) -> None:
-        t5 = self.folder(tiny.start(), tmp_path / "t5")
+        t5 = tiny.write_t5(tiny.start(), tmp_path / "t5")
         (t5 / "model.safetensors").unlink()
         torch.save({}, t5 / "pytorch_model.bin")
         with pytest.raises(CheckpointError, match="convert them to safetensors"):
@@ -270,17 +272,11 @@ class TestStarts:
 
     def test_a_tokenizer_of_another_model_is_refused(self, tmp_path: Path) -> None:
         made = tiny.start()
-        t5 = self.folder(made, tmp_path / "t5")
+        t5 = tiny.write_t5(made, tmp_path / "t5")
         other = vt5_start.tokenizer(["some other words " * 9, tiny.WORDS], vocab_size=400)
         (t5 / "tokenizer.json").write_text(other, encoding="utf-8")
         with pytest.raises(CheckpointError, match="Restore the tokenizer"):
             vt5_start.pretrained(str(t5))
-
-
-def vt5_file(folder: Path) -> dict[str, torch.Tensor]:
-    from safetensors.torch import load_file
-
-    return load_file(folder / "model.safetensors")
 
 
 def test_words_are_written_with_blanks_and_numbers_digit_by_digit() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from hushdoc.labels import LabelledDocument
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.federated import roster as rosters
 from hushdoc_training.federated.partition import by_provider, equal
-from hushdoc_training.federated.plan import FEAM, PROVIDER, FederatedPlan
+from hushdoc_training.federated.plan import FEAM, FEDAVG, FEDAVG_DP, PROVIDER, FederatedPlan
 from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.invented import stream
 from hushdoc_training.invented.settings import InventedConfig
@@ -72,10 +73,13 @@ def plan_of(start: Start, algorithm: str, **change: Any) -> FederatedPlan:
         "numbers": federated_parties.numbers_of(start, SETTINGS, algorithm),
         **change,
     }
+    if algorithm == FEDAVG:
+        without = {"sampling_rate": 1.0, "epsilon": None, "delta": None, "noise_multiplier": 0.0}
+        return FederatedPlan(**settings | without)
     return FederatedPlan.calibrated(epsilon=8.0, delta=1e-5, **settings)
 
 
-@pytest.mark.parametrize("algorithm", [FEAM, PROVIDER])
+@pytest.mark.parametrize("algorithm", [FEAM, FEDAVG, FEDAVG_DP, PROVIDER])
 def test_parties_train_a_pointer_and_claim_what_holds_for_each_provider(
     algorithm: str, start: Start, receipts: list[LabelledDocument], tmp_path: Path
 ) -> None:
@@ -90,13 +94,21 @@ def test_parties_train_a_pointer_and_claim_what_holds_for_each_provider(
     assert stored.asking == start.asking
     claim = stored.claim
     assert [found.code for found in reproduce(claim) if found.code is not None] == []
-    assert {guarantee.unit for guarantee in claim.guarantees} == {"provider"}
-    assert all("of its questions" in guarantee.unit_definition for guarantee in claim.guarantees)
-    assert max(guarantee.epsilon or 0 for guarantee in claim.guarantees) <= 8
-    assert ("learning_rate" in claim.training, "local" in claim.training) == (
-        algorithm == FEAM,
-        algorithm == PROVIDER,
-    )
+    told = [
+        (guarantee.unit, guarantee.epsilon, guarantee.unit_definition)
+        for guarantee in claim.guarantees
+    ]
+    if algorithm == FEDAVG:
+        assert {(guarantee.kind, guarantee.epsilon) for guarantee in claim.guarantees} == {
+            ("none", None)
+        }
+    else:
+        assert all(
+            unit == "provider" and 0 < (epsilon or 0) <= 8 and "of its questions" in definition
+            for unit, epsilon, definition in told
+        )
+    local = algorithm in (FEDAVG, PROVIDER)
+    assert ("learning_rate" in claim.training, "local" in claim.training) == (not local, local)
     after = start.room.load(stored.folder).state_dict()
     moved = {name for name, value in after.items() if not torch.equal(value, before[name])}
     assert moved
@@ -181,13 +193,16 @@ def test_the_command_trains_a_checkpoint_that_answers_questions(
     save(tmp_path / "start", start, claims.public((), training={}))
     told = [
         *("federated", "simulate", "--task", "docvqa", "--start", str(tmp_path / "start")),
-        *("--data", "invented:receipt,providers=0:4,questions=keyed", "--documents", "6"),
+        *("--data", "invented:receipt,providers=0:6,questions=keyed", "--documents", "12"),
         *("--algorithm", PROVIDER, "--partition", "provider", "--clients", "2", "--rounds", "1"),
         *("--trained", "output", "--accountant", "rdp", "--quiet"),
         *("--out", str(tmp_path / "run")),
     ]
     assert main(told) == 0
     assert DocVQACheckpoint.load(tmp_path / "run").asking == start.asking
+    plain = tmp_path / "plain"  # the paper's federated row without privacy
+    assert main([*told, "--algorithm", FEDAVG, "--out", str(plain)]) == 0
+    assert {found.kind for found in DocVQACheckpoint.load(plain).claim.guarantees} == {"none"}
     capsys.readouterr()
     with pytest.raises(SystemExit):
         main([*told, "--label", "total"])
@@ -198,3 +213,8 @@ def test_the_command_trains_a_checkpoint_that_answers_questions(
     scaled = ["--algorithm", FEAM, "--scaling", "public", "--out", str(tmp_path / "scaled")]
     assert main([*told, *scaled]) == 0
     assert DocVQACheckpoint.load(tmp_path / "scaled").claim.training["learning_rate"] == ADAM_RATE
+    assert main([*told, "--clients", "9", "--out", str(tmp_path / "few")]) == 3
+    said = capsys.readouterr().err
+    assert "CLIENT_WITHOUT_PROVIDER" in said
+    assert re.search(r"clients \[.*\] of 9 have no provider; there are [2-6] providers", said)
+    assert not (tmp_path / "few").exists()

@@ -10,11 +10,10 @@ only against a twin: the same training without that provider. What both answer w
 from __future__ import annotations
 
 import io
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
-from typing import Any
+from typing import Any, Self
 
 from hushdoc import metrics
 from hushdoc.document.page import Page, Word
@@ -63,6 +62,54 @@ class Memorised:
     twin_nls: float
 
     def to_dict(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unfounded:
+    """Answers to questions that have none, of a model and its twin (PADQ, appendix D.1.4).
+
+    Attributes:
+        questions: Asked of both, about documents that have no answer to them.
+        said: How many of them the model answers.
+        known: How many it answers with what another of these documents says.
+        twin_said: As `said`, of the twin.
+        twin_known: As `known`, of the twin.
+    """
+
+    questions: int
+    said: int
+    known: int
+    twin_said: int
+    twin_known: int
+
+    @classmethod
+    def of(
+        cls,
+        model: Answering,
+        twin: Answering,
+        documents: Sequence[LabelledDocument],
+        *,
+        keys: Collection[str] = KEYS,
+    ) -> Self:
+        """Asks both the questions of these keys that documents have no answer to."""
+        asked = [[one for one in item.questions if one.key in keys] for item in documents]
+        known = {metrics.answer_of(text) for own in asked for one in own for text in one.answers}
+        lacking = [
+            replace(item, spans=(), questions=tuple(one for one in own if not one.answers))
+            for item, own in zip(documents, asked, strict=True)
+        ]
+        own, twins = (_said(each.score(lacking), known) for each in (model, twin))
+        return cls(
+            questions=sum(len(item.questions) for item in lacking),
+            said=own[0],
+            known=own[1],
+            twin_said=twins[0],
+            twin_known=twins[1],
+        )
+
+    def to_dict(self) -> dict[str, int]:
         """Returns plain data for JSON."""
         return asdict(self)
 
@@ -152,20 +199,10 @@ def memory_of(
     return {name: (_mean(asked[name]), _mean(unasked[name])) for name in asked}
 
 
-def unfounded(
-    scores: Sequence[QuestionScore], training_answers: Collection[str], *, count: int = 15
-) -> list[tuple[str, int, bool]]:
-    """Returns the commonest answers to questions that have none, and which training had.
-
-    PADQ, appendix D.1.4: asked for a tax number on pages without one, a model says one it knows.
-    """
-    known = {metrics.answer_of(text) for text in training_answers}
-    said = Counter(
-        metrics.answer_of(score.prediction)
-        for score in scores
-        if not score.answers and score.prediction
-    )
-    return [(text, number, text in known) for text, number in said.most_common(count)]
+def _said(scores: Sequence[QuestionScore], known: Collection[str]) -> tuple[int, int]:
+    """Returns how many questions are answered, and how many of them with what is known."""
+    said = [metrics.answer_of(score.prediction) for score in scores if score.prediction]
+    return len(said), sum(text in known for text in said)
 
 
 def _mean(values: Sequence[float]) -> float:

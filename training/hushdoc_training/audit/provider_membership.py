@@ -14,7 +14,7 @@ groups may differ in more than having been trained on, and nobody drew them by c
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean, pstdev
 from typing import Any
 
@@ -98,7 +98,8 @@ class Providers:
         is_member: Whether it was trained on, shape [providers].
         questions: How many were asked about it, shape [providers].
         features: Means over its questions, in the order of FEATURES, shape [providers, 8]; those of
-            G4 are NaN where no memorisation test was made of anybody.
+            G4 are NaN where no memorisation test was made of anybody, those of losses where a model
+            tells none.
     """
 
     names: tuple[str, ...]
@@ -117,9 +118,10 @@ class Providers:
         )
 
     @property
-    def has_memory(self) -> bool:
-        """Whether features of the memorisation test are there."""
-        return not np.isnan(self.features[:, -2:]).any()
+    def seen(self) -> tuple[str, ...]:
+        """The names of the features that are there."""
+        there = zip(FEATURES, self.features.T, strict=True)
+        return tuple(name for name, values in there if not np.isnan(values).any())
 
     def sizes(self) -> tuple[int, int]:
         """Returns how many members there are, and others."""
@@ -229,21 +231,23 @@ def attacked(
 
     Args:
         providers: With their features.
-        methods: Those that need G4 are left out where it is not there.
+        methods: Those that need G4 are left out where it is not there; features of losses are left
+            out of them where there are none.
         least_questions: Values of s; those that leave too few providers are left out.
         known_share: r: of each group, this share is known, and nobody else is attacked.
         seeds: One draw of the known, and of all that is random in an attack, for each.
         draws: Settings of the forest that are tried.
     """
-    found = []
+    found, seen = [], set(providers.seen)
     for least in least_questions:
         chosen = providers.of_more_than(least)
         if min(chosen.sizes()) < LEAST_PROVIDERS:
             continue
         attackers = [_Attacker(chosen, seed, known_share, draws) for seed in seeds]
         for method in methods:
-            if providers.has_memory or not (method.ensemble or set(method.features) & set(G4)):
-                found.append(_result(attackers, method, least))
+            if set(G4) <= seen or not (method.ensemble or set(method.features) & set(G4)):
+                kept = tuple(name for name in method.features if name in seen)
+                found.append(_result(attackers, replace(method, features=kept), least))
     return found
 
 

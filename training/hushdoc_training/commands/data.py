@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hushdoc.commands.parsing import CommandParser, Subcommands
+from hushdoc.commands.parsing import CommandParser, Subcommands, usage_errors
 
 if TYPE_CHECKING:
     from hushdoc.labels import LabelledDocument
@@ -22,6 +22,7 @@ DESCRIPTION = """Brings documents of any known corpus into one format, and shows
   hushdoc data convert path/to/receipts receipts.jsonl
   hushdoc data show receipts.jsonl --draw look
   hushdoc data convert invented:invoice,questions=keyed,providers=0:400 asked.jsonl --documents 2000
+  hushdoc data split asked.jsonl --out split
 
 docs/data-formats.md describes the format, and how the files of each corpus look."""
 
@@ -61,6 +62,7 @@ def register(subcommands: Subcommands) -> None:
         "-images (default: only images in OUT's own folder are named)",
     )
     convert.set_defaults(run=run_convert, extra="training")
+    _register_split(actions)
     imdb = actions.add_parser(
         "convert-imdb",
         help="write an imdb_*.npy file of PFL-DocVQA as lines of JSON, without running it",
@@ -86,6 +88,35 @@ def register(subcommands: Subcommands) -> None:
         "--documents says) with their labels drawn on them",
     )
     show.set_defaults(run=run_show, extra="training")
+
+
+def _register_split(actions: Subcommands) -> None:
+    parser = actions.add_parser(
+        "split",
+        help="part documents by provider, to train on some and attack with the others",
+        description="Parts documents by provider into files of a new folder: of members, "
+        "train.jsonl, valid.jsonl and members.jsonl, of which the last two are not for training; "
+        "of all other providers, non-members.jsonl. `hushdoc audit providers` takes the last of "
+        "each side as --members and --others. Which part a document is in depends on its own "
+        "provider's documents alone.",
+    )
+    _add_source(parser)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="new folder")
+    for name, share, what in (
+        ("member-share", 0.5, "providers that are members"),
+        ("asked-share", 0.25, "a member's documents that go to members.jsonl"),
+        ("valid-share", 0.1, "a member's documents that go to valid.jsonl"),
+    ):
+        parser.add_argument(
+            f"--{name}", type=float, default=share, metavar="S", help=f"share of {what} ({share})"
+        )
+    parser.add_argument(
+        "--split-seed", type=int, default=0, metavar="N", help="seed of the split, no secret (0)"
+    )
+    parser.add_argument(
+        "--images", action="store_true", help="copy the pages' images into the folder"
+    )
+    parser.set_defaults(run=run_split, extra="training")
 
 
 def _add_source(parser: CommandParser) -> None:
@@ -114,6 +145,34 @@ def run_convert(options: argparse.Namespace) -> int:
     with _opened(options, images=options.images) as (documents, problems):
         summary = conversion.convert(documents, options.out, problems, images=options.images)
     _report(problems, summary)
+    print(f"Written: {options.out}")
+    return 0
+
+
+def run_split(options: argparse.Namespace) -> int:
+    """Writes the parts of a split by provider, each that has a document."""
+    from hushdoc.system import atomic_files
+    from hushdoc_training.data import conversion, providers
+
+    atomic_files.require_free(options.out)
+    with _opened(options, images=options.images) as (documents, problems):
+        with usage_errors(options):
+            found = providers.split(
+                list(documents),
+                members=options.member_share,
+                asked=options.asked_share,
+                valid=options.valid_share,
+                seed=options.split_seed,
+            )
+        with atomic_files.new_folder(options.out) as partial:
+            for name in ("train", "valid", "members", "non_members"):
+                if part := getattr(found, name):
+                    file = partial / f"{name.replace('_', '-')}.jsonl"
+                    conversion.convert(part, file, problems, images=options.images)
+    for line in problems.lines():
+        print(line, file=sys.stderr)
+    for line in found.lines():
+        print(line)
     print(f"Written: {options.out}")
     return 0
 

@@ -95,15 +95,15 @@ def register(tasks: Subcommands) -> None:
         "--start",
         metavar="MODEL",
         help="model to start from: a run of this task; for a pointer minilm, small, a run of "
-        "`train kie`, or a transformers folder or hub id; for a VT5 tiny, small, or T5's folder or "
-        f"hub id (default: {settings.told('start')})",
+        "`train kie`, or a transformers folder or hub id; for a VT5 tiny, small, T5's folder or "
+        f"hub id, or a folder of the paper's own weights (default: {settings.told('start')})",
     )
     model.add_argument(
         "--image-encoder",
         metavar="MODEL",
         help="have a VT5 read the images of pages, which every page with words must have: DiT's "
-        "folder or hub id, which stays frozen, or tiny (random, for tests); a run in --start keeps "
-        "its own",
+        "folder or hub id, which stays frozen, or tiny (random, for tests); a run and the paper's "
+        "weights in --start keep their own",
     )
     add_overlap(model)
     add_recipe_number(

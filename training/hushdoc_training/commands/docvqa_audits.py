@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.arguments import counted, short_repr
-from hushdoc.errors import InputError, needs_extra
+from hushdoc.artifact.manifest import MANIFEST_FILE
+from hushdoc.commands.policy_options import policy_from, policy_options
+from hushdoc.errors import CheckpointError, InputError, needs_extra
 from hushdoc_training.commands.data import SOURCE
 from hushdoc_training.commands.training_options import of_invented, require_installed
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from hushdoc_training.audit.provider_membership import Result
     from hushdoc_training.question_scores import QuestionScore
     from hushdoc_training.recipes.docvqa.scores import Scorer
+    from hushdoc_training.recipes.docvqa.sealed_scores import SealedScorer
+
+    Asked = Scorer | SealedScorer
 
 PROVIDERS = """Asks a model about documents of providers that were trained on and of others, and
 guesses from its answers which is which: the attacks AZK and APK of Tito et al. (2023), alone and
@@ -29,11 +34,12 @@ with votes of their memorisation test.
   hushdoc audit providers runs/private --start runs/public --members seen --others unseen
 
 None of these documents should have been trained on, also of members. Both groups are fixed, so the
-result is a table and no lower bound of epsilon."""
+result is a table and no lower bound of epsilon. An artifact, which takes a policy, tells no losses:
+APK goes without them."""
 
 MEMORIZATION = """Hides the answers to questions about providers on their pages, in words and in
 images, and asks for them. Only what a twin does not answer counts as memory: a model that was
-trained alike without these providers.
+trained alike without these providers. Questions that have no answer on a page are asked too.
 
   hushdoc audit memorization runs/model --twin runs/without-them --members seen"""
 
@@ -41,6 +47,7 @@ NOTE = (
     "Members and others are two fixed groups that nobody drew by coins: a table of attacks, and no "
     "lower bound of epsilon."
 )
+NO_LOSSES = "An artifact tells no losses: APK goes without them."
 
 
 def register(actions: Subcommands) -> None:
@@ -53,7 +60,10 @@ def register(actions: Subcommands) -> None:
     )
     _add_model(providers)
     providers.add_argument(
-        "--start", required=True, metavar="MODEL", help="the model that training began with"
+        "--start",
+        required=True,
+        metavar="MODEL",
+        help="the model that training began with",
     )
     _add_documents(providers)
     providers.add_argument(
@@ -67,6 +77,7 @@ def register(actions: Subcommands) -> None:
         action="store_true",
         help="one seed, one setting of each forest, and providers of any number of questions",
     )
+    policy_options(providers)
     providers.set_defaults(run=run_providers, extra="crf")
     memorization = actions.add_parser(
         "memorization",
@@ -79,15 +90,19 @@ def register(actions: Subcommands) -> None:
         "--twin",
         required=True,
         metavar="MODEL",
-        help="a run or checkpoint that was trained alike without these providers",
+        help="a run, checkpoint or artifact that was trained alike without these providers",
     )
     _add_documents(memorization)
+    policy_options(memorization)
     memorization.set_defaults(run=run_memorization, extra="training")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "model", type=Path, metavar="MODEL", help="the run or checkpoint that is attacked"
+        "artifact",
+        type=Path,
+        metavar="MODEL",
+        help="the run, checkpoint or artifact that is attacked",
     )
 
 
@@ -116,7 +131,7 @@ def run_providers(options: argparse.Namespace) -> int:
     require_installed()
     with needs_extra("scikit-learn", "crf"):
         import sklearn  # noqa: F401  # before anything is asked
-    model = _scorer(str(options.model))
+    model = _asked(str(options.artifact), options)
     with (
         _opened(options.members, options, model) as members,
         _opened(options.others, options, model) as others,
@@ -126,7 +141,7 @@ def run_providers(options: argparse.Namespace) -> int:
 
 def _show_providers(
     options: argparse.Namespace,
-    model: Scorer,
+    model: Asked,
     members: Sequence[LabelledDocument],
     others: Sequence[LabelledDocument],
 ) -> int:
@@ -140,7 +155,7 @@ def _show_providers(
             f"{short_repr(both[0])}; expected members and others apart. Give documents of other "
             "providers."
         )
-    start = _scorer(options.start, like=model)
+    start = _asked(options.start, options, like=model)
     documents = [*members, *others]
     scores = model.score(documents)
     found = provider_membership.providers_of(
@@ -155,8 +170,9 @@ def _show_providers(
     else:
         results = provider_membership.attacked(found)
     utility = [_utility(scores, side) for side in names]
+    losses = "loss_change" in found.seen
     if options.json:
-        print(json.dumps(_as_json(results, utility), ensure_ascii=True))
+        print(json.dumps(_as_json(results, utility, losses=losses), ensure_ascii=True))
         return 0
     for what, side in zip(("members", "others"), utility, strict=True):
         text = of_invented(getattr(options, what))
@@ -164,7 +180,7 @@ def _show_providers(
     print(f"{'attack':18}{'s':>3}{'accuracy':>15}{'area':>7}{'':>14}   TPR at FPR 10, 3, 1 %")
     for row in results:
         print(_line(row))
-    print(NOTE)
+    print(NOTE if losses else f"{NOTE} {NO_LOSSES}")
     return 0
 
 
@@ -173,7 +189,7 @@ def run_memorization(options: argparse.Namespace) -> int:
     require_installed()
     from hushdoc_training.audit import memorization
 
-    model = _scorer(str(options.model))
+    model = _asked(str(options.artifact), options)
     with _opened(options.members, options, model) as members:
         hidden = memorization.hidden(members)
         if not hidden:
@@ -181,10 +197,12 @@ def run_memorization(options: argparse.Namespace) -> int:
                 "No document has a question whose answer could be hidden; expected questions with "
                 f"the keys {', '.join(memorization.KEYS)}. Give documents with such questions."
             )
-        twin = _scorer(options.twin, like=model)
+        twin = _asked(options.twin, options, like=model)
         found = memorization.compared(model.score(hidden), twin.score(hidden))
+        unfounded = memorization.Unfounded.of(model, twin, members)
     if options.json:
-        print(json.dumps(found.to_dict(), ensure_ascii=True))
+        both = {**found.to_dict(), "unfounded": unfounded.to_dict()}
+        print(json.dumps(both, ensure_ascii=True))
         return 0
     text = of_invented(options.members)
     print(f"{counted(found.questions, 'question')} whose answer was hidden on the page{text}")
@@ -194,29 +212,36 @@ def run_memorization(options: argparse.Namespace) -> int:
         f"memorised: {found.memorised}, {found.confident} of them with a confidence of "
         f"{memorization.CONFIDENT:g} or more; right by the twin alone: {found.twin_alone}"
     )
+    print(f"{counted(unfounded.questions, 'question')} of these keys without an answer on the page")
+    print(
+        f"answered: {unfounded.said} by the model, {unfounded.twin_said} by its twin; with what "
+        f"another document says: {unfounded.known} and {unfounded.twin_known}"
+    )
     return 0
 
 
 def _opened(
-    location: str, options: argparse.Namespace, model: Scorer
+    location: str, options: argparse.Namespace, model: Asked
 ) -> AbstractContextManager[Sequence[LabelledDocument]]:
     """Returns documents, with their pages' images where the model reads those."""
     from hushdoc_training.data import dataset
 
     source = dataset.Source(location=location, documents=options.documents, seed=options.seed)
-    return dataset.opened(source, images=model.start.asking.image is not None)
+    return dataset.opened(source, images=model.asking.image is not None)
 
 
-def _scorer(source: str, *, like: Scorer | None = None) -> Scorer:
+def _asked(source: str, options: argparse.Namespace, *, like: Asked | None = None) -> Asked:
     """Returns a model that is asked; a start gets rows as long as the other model's."""
     from hushdoc_training.recipes.docvqa import scores
     from hushdoc_training.recipes.docvqa import start as starts
     from hushdoc_training.recipes.kie.training import best_device
 
+    if (Path(source) / MANIFEST_FILE).is_file():
+        return _sealed(source, options, like)
     if like is None:
         start = starts.start_from(source)
     else:
-        asking = like.start.asking
+        asking = like.asking
         start = starts.start_from(
             source,
             architecture=asking.kind,
@@ -224,6 +249,20 @@ def _scorer(source: str, *, like: Scorer | None = None) -> Scorer:
             max_question=asking.max_question,
         )
     return scores.Scorer(start=start, device=best_device())
+
+
+def _sealed(source: str, options: argparse.Namespace, like: Asked | None) -> SealedScorer:
+    """Returns the model of an artifact that the policy accepts."""
+    from hushdoc.runtime.docvqa import DocVQAModel
+    from hushdoc_training.recipes.docvqa.sealed_scores import SealedScorer
+
+    found = SealedScorer.of(DocVQAModel.load(source, policy=policy_from(options)))
+    if like is not None and found.asking.kind != like.asking.kind:
+        raise CheckpointError(
+            f"The artifact '{source}' is a {found.asking.kind}; expected a {like.asking.kind}, as "
+            "the attacked model is. Give one of its kind."
+        )
+    return found
 
 
 def _utility(scores: Sequence[QuestionScore], names: set[str]) -> dict[str, float]:
@@ -238,12 +277,15 @@ def _utility(scores: Sequence[QuestionScore], names: set[str]) -> dict[str, floa
     }
 
 
-def _as_json(results: Sequence[Result], utility: Sequence[dict[str, float]]) -> dict[str, Any]:
+def _as_json(
+    results: Sequence[Result], utility: Sequence[dict[str, float]], *, losses: bool
+) -> dict[str, Any]:
     members, others = utility
     return {
         "kind": "table",
         "epsilon_lower": None,
-        "note": NOTE,
+        "note": NOTE if losses else f"{NOTE} {NO_LOSSES}",
+        "losses": losses,
         "utility": {"members": members, "others": others},
         "attacks": [result.to_dict() for result in results],
     }

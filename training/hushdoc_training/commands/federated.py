@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc.arguments import counted, printable
+from hushdoc.arguments import counted, printable, short_repr
 from hushdoc.commands.parsing import CommandParser, Subcommands, usage_errors
-from hushdoc.errors import MissingExtraError
+from hushdoc.errors import InputError, MissingExtraError
 from hushdoc_training.commands import federated_evidence, federated_network
 from hushdoc_training.commands.training_options import (
     PRIVATE_DOCUMENTS,
@@ -521,11 +521,19 @@ def _partition(options: argparse.Namespace, documents: Sequence[LabelledDocument
         unlike = options.partition == "size"
         return [float(number + 1) if unlike else 1.0 for number in range(options.clients)]
 
-    return partition.apart(
-        [key(labelled) for labelled in documents],
-        [proportions(labelled) for labelled in documents],
-        seed=options.seed,
+    keys = [key(labelled) for labelled in documents]
+    shares = partition.apart(
+        keys, [proportions(labelled) for labelled in documents], seed=options.seed
     )
+    empty = [number + 1 for number, share in enumerate(shares) if not share]
+    if by_provider and empty:
+        raise InputError(
+            f"The clients {short_repr(empty)} of {options.clients} have no provider; there are "
+            f"{counted(len(set(keys)), 'provider')}. Give fewer --clients, documents of more "
+            "providers, or another --seed.",
+            code="CLIENT_WITHOUT_PROVIDER",
+        )
+    return shares
 
 
 def _commonest(labelled: LabelledDocument) -> str:

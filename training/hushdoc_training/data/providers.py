@@ -171,33 +171,6 @@ def split(
     return ProviderSplit(**parts)
 
 
-def clients(
-    documents: Sequence[LabelledDocument], count: int, *, seed: int = 0
-) -> list[list[LabelledDocument]]:
-    """Returns the documents of each of `count` clients, all of a provider at one of them.
-
-    A provider's client is drawn by its name alone.
-
-    Raises:
-        ValueError: There is no client.
-        AnnotationError: A provider is missing, or a client has none.
-    """
-    if count < 1:
-        raise ValueError(f"count is {count}; expected 1 or more.")
-    held: list[list[LabelledDocument]] = [[] for _ in range(count)]
-    groups = grouped(documents)
-    for name, items in groups.items():
-        held[_digest(seed, "client", name) * count >> 64].extend(items)
-    empty = [number for number, items in enumerate(held) if not items]
-    if empty:
-        raise AnnotationError(
-            f"The clients {short_repr(empty)} of {count} have no provider; there are "
-            f"{counted(len(groups), 'provider')}. Give fewer clients, more providers or another "
-            "seed."
-        )
-    return held
-
-
 def doubts(names: Iterable[str | None]) -> list[str]:
     """Returns lines about the providers of documents, for whoever may see exact numbers of them.
 

@@ -51,6 +51,9 @@ _REFERENCE = {
 }
 """What the published code calls the parts beside T5."""
 
+_HEADS = ("classifier.", "layernorm.", "lm_head.", "pooler.")
+"""What a published image encoder may have behind its last layer, which nobody reads here."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class VT5Start:
@@ -144,6 +147,18 @@ def pretrained(t5: str, vision: str | None = None) -> VT5Start:
     return start
 
 
+def is_reference(source: str) -> bool:
+    """Returns whether a folder's weights have the names of the paper's published code."""
+    from safetensors import safe_open
+
+    path = Path(source) / "model.safetensors"
+    if not path.is_file():
+        return False
+    with _reading(source), safe_open(path, framework="pt") as weights:
+        names: list[str] = list(weights.keys())
+    return any(name.startswith((*_REFERENCE, _IMAGE_MODEL)) for name in names)
+
+
 def reference(folder: Path) -> VT5Start:
     """Returns the paper's own weights, in the layout of its published code and with DiT-base.
 
@@ -164,7 +179,12 @@ def reference(folder: Path) -> VT5Start:
         part, own = _own_name(name)
         parts[part][own] = value
     encoder = _published(
-        BeitModel, None, config=image, state_dict=parts["vision"], add_pooling_layer=False
+        BeitModel,
+        None,
+        _HEADS,
+        config=image,
+        state_dict=parts["vision"],
+        add_pooling_layer=False,
     )
     start.model.vision.load_state_dict(encoder.state_dict())
     language = _published(type(start.model.t5), None, config=sizes, state_dict=parts["t5"])
@@ -183,7 +203,7 @@ def _image_encoder(source: str | None) -> tuple[Mapping[str, Any] | None, Mappin
 
     if source is None or source == "tiny":
         return (None if source is None else TINY_IMAGE), None
-    found = _published(BeitModel, source, add_pooling_layer=False)
+    found = _published(BeitModel, source, _HEADS, add_pooling_layer=False)
     return _sizes(found.config), found.state_dict()
 
 
@@ -215,10 +235,9 @@ def _started(
             f"{language.vocab_size}, and its tokenizer by {expected}, with ids up to {largest}. "
             "Restore the tokenizer that the model was trained with."
         )
-    config = VT5Config(
-        t5={**_sizes(language), "tie_word_embeddings": language.tie_word_embeddings},
-        vision=vision,
-    )
+    shared = ("decoder_start_token_id", "tie_word_embeddings")
+    sizes = {**_sizes(language), **{name: getattr(language, name) for name in shared}}
+    config = VT5Config(t5=sizes, vision=vision)
     return VT5Start(
         model=VT5(config),
         tokenizer_json=tokenizer_json,
@@ -234,8 +253,8 @@ def _sizes(config: Any) -> dict[str, Any]:
     return {name: getattr(config, name) for name in own}
 
 
-def _published(kind: Any, source: str | None, **settings: Any) -> Any:
-    """Returns a model of transformers whose every weight was there."""
+def _published(kind: Any, source: str | None, unread: tuple[str, ...] = (), **settings: Any) -> Any:
+    """Returns a model of transformers whose every weight was there, with no other but `unread`."""
     with _reading(source or "the folder"), quiet_transformers():
         model, report = kind.from_pretrained(
             source, use_safetensors=True, output_loading_info=True, **settings
@@ -243,6 +262,10 @@ def _published(kind: Any, source: str | None, **settings: Any) -> Any:
         wrong = sorted(str(key) for key in (*report["missing_keys"], *report["mismatched_keys"]))
         if wrong:
             raise ValueError(f"missing or of another size: {', '.join(wrong[:5])}")
+        prefix = f"{kind.base_model_prefix}."
+        more = (name.removeprefix(prefix) for name in report["unexpected_keys"])
+        if unknown := sorted(name for name in more if not name.startswith(unread)):
+            raise ValueError(f"weights of another model beside it: {', '.join(unknown[:5])}")
     return model
 
 

@@ -17,7 +17,8 @@ from hushdoc_training import audited_claims
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.models import pointer
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes.docvqa import canaries, private
+from hushdoc_training.recipes.docvqa import canaries, private, public_inputs
+from hushdoc_training.recipes.docvqa.settings import SCALED, private_rate
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import train_private
 from hushdoc_training.recipes.kie.settings import PrivateSettings
@@ -107,6 +108,36 @@ def test_a_private_run_with_canaries_claims_their_bound_and_goes_on_with_its_coi
     with pytest.raises(InputError, match="Canaries are providers"):
         train_private(begun, own, by_document, settings, **{**arguments, "out": tmp_path / "no"})
     assert not (tmp_path / "no").exists()
+
+
+def test_canaries_are_heard_where_the_last_layer_alone_learns_scaled(
+    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 2)
+    monkeypatch.setattr(private, "mixed_precision", None)
+    own = canaries.drawn(start, 8, WORDS, seed=2).documents
+    plan = PrivacyPlan.calibrated(
+        privacy_unit="provider", epsilon=500, delta=1e-5, sampling_rate=1.0, steps=SCALED.steps,
+        clipping_norm=SCALED.clipping_norm, expected_records=8 + COUNT // 2,
+    )  # fmt: skip
+    settings = PrivateSettings(
+        trained=SCALED.trained, scaling=SCALED.scaling, optimizer="sgd", decay=False,
+        learning_rate=private_rate(plan, algorithm=SCALED.algorithm, scaling=SCALED.scaling),
+    )  # fmt: skip
+    begun, out = replace(start, model=copy.deepcopy(start.model)), tmp_path / "run"
+    train_private(
+        begun, own, plan, settings, out=out, name="receipts", quiet=True, device=CPU,
+        num_canaries=COUNT,
+    )  # fmt: skip
+    claim = DocVQACheckpoint.load(out).claim
+    assert claim.training["scaling"] == "public"
+    [audit] = claim.audits
+    assert (audit.unit, audit.canaries) == ("provider", COUNT)
+    assert audit.epsilon_lower is not None
+    assert claim.guarantees[0].audit_lower_bound == audit.epsilon_lower > 0.5  # hardly any noise
+    before, after = start.model.state_dict(), pointer.load(out / "checkpoint").state_dict()
+    moved = {name for name, value in after.items() if not torch.equal(value, before[name])}
+    assert moved == {"reader.ends.weight", "reader.ends.bias"}
 
 
 def test_each_canary_is_a_provider_of_one_row_with_a_coin_of_its_own(start: Start) -> None:

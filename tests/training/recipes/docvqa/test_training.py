@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,6 +74,26 @@ def test_a_private_run_claims_its_unit_and_leaves_a_pointer(
                 start, other, plan(unit), settings, out=tmp_path / "run", name="receipts",
                 resume=True, quiet=True,
             )  # fmt: skip
+
+
+def test_factors_of_low_rank_end_in_a_pointers_layers(
+    tmp_path: Path, start: Start, receipts: list[LabelledDocument]
+) -> None:
+    own = replace(start, model=copy.deepcopy(start.model))
+    before = copy.deepcopy(own.model.state_dict())
+    settings = PrivateSettings(trained="lora:2", learning_rate=0.01)
+    train_private(own, receipts, plan(), settings, out=tmp_path / "run", name="a", quiet=True)
+    stored = DocVQACheckpoint.load(tmp_path / "run")
+    assert stored.claim.training["trained"] == "lora:2"
+    after = pointer.load(stored.folder).state_dict()
+    assert after.keys() == before.keys()
+    moved = [name for name in after if not torch.equal(after[name], before[name])]
+    layers = [name for name in moved if not name.startswith("reader.")]
+    assert layers
+    for name in layers:
+        assert after[name].ndim == 2
+        assert torch.linalg.matrix_rank(after[name] - before[name], atol=1e-4) <= 2, name
+    assert any(name.startswith("reader.") for name in moved)
 
 
 def test_training_without_privacy_learns_and_is_a_start(

@@ -13,7 +13,7 @@ from hushdoc.labels import LabelledDocument, Question
 from hushdoc.runtime import pointing
 from hushdoc.runtime.encoding import IntArray
 from hushdoc.runtime.images import Pixels
-from hushdoc.runtime.questions import QuestionRow, by_window
+from hushdoc.runtime.questions import Asking, QuestionRow, by_window
 from hushdoc.runtime.session import Array
 from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.question_scores import QuestionScore
@@ -52,6 +52,11 @@ class Scorer:
 
     start: Start
     device: torch.device
+
+    @property
+    def asking(self) -> Asking:
+        """How questions and words become inputs."""
+        return self.start.asking
 
     def score(self, documents: Sequence[LabelledDocument]) -> list[QuestionScore]:
         """Returns a score for every question of every document, in their order."""

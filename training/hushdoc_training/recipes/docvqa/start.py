@@ -76,8 +76,9 @@ def start_from(
 
     A checkpoint of this task keeps all its settings. A pointer takes the encoder of one that finds
     fields, with its box level and word order. A VT5 begins from nothing, "tiny" or "small", with a
-    tokenizer that it learns from public texts, or from T5's folder or hub id. It reads images of
-    pages where it is given an image encoder, which stays frozen.
+    tokenizer that it learns from public texts, from T5's folder or hub id, or from a folder of the
+    paper's own weights. It reads images of pages where it is given an image encoder, which stays
+    frozen; the paper's weights have theirs.
 
     Raises:
         CheckpointError: There is nothing to start from, no public text to learn tokens from, or it
@@ -166,9 +167,11 @@ def architecture_of(source: str | None) -> str:
 
 
 def reads_images(source: str) -> bool:
-    """Returns whether a start is a run or checkpoint of this task that reads images."""
+    """Returns whether a start is the paper's weights, or a run of this task, and reads images."""
     folder = Path(source)
-    return holds_questions(folder) and DocVQACheckpoint.load(folder).asking.image is not None
+    if holds_questions(folder):
+        return DocVQACheckpoint.load(folder).asking.image is not None
+    return vt5_start.is_reference(source)
 
 
 def _public_questions(start: Start) -> list[torch.Tensor]:
@@ -200,6 +203,13 @@ def _vt5(
     if source in vt5_start.SIZES:
         learned = starts.learned_tokenizer(vt5_start.tokenizer, vocabulary, resumed)
         made = vt5_start.from_nothing(learned, size=vt5_start.SIZES[source], vision=image_encoder)
+    elif vt5_start.is_reference(source):
+        if image_encoder is not None:
+            raise CheckpointError(
+                f"The weights in '{source}' have an image encoder of their own. Leave the image "
+                "encoder out here."
+            )
+        made = vt5_start.reference(Path(source))
     else:
         made = vt5_start.pretrained(source, image_encoder)
     return Start(
