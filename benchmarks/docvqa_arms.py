@@ -45,7 +45,7 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.question_scores import QuestionScore
 from hushdoc_training.recipes import federated_parties, federated_simulation
 from hushdoc_training.recipes.docvqa.scores import Scorer
-from hushdoc_training.recipes.docvqa.settings import SCALED, private_rate
+from hushdoc_training.recipes.docvqa.settings import ADAM_RATE, SCALED, Private, private_rate
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import described, history, train_plain, train_private
 from hushdoc_training.recipes.federated_parties import FederatedSettings
@@ -113,7 +113,7 @@ class Scale:
         size: Of a model from nothing.
         rate: The peak of the learning rate without privacy.
         private_rate: That of private training; it, `steps` and `sampling_rate` are of a VT5 and, of
-            pointers, of federated training and the paper's mechanism: all else is `scaled`.
+            pointers, of the paper's mechanism alone: all else is `SCALED`.
         steps: Of private training.
         sampling_rate: Of providers; documents have the same.
         canaries: In every training that protects providers.
@@ -467,7 +467,14 @@ class Arms:
     ) -> None:
         """Trains at provider unit by sums of clipped gradients of clients, in one process."""
         scale = self._scales[architecture]
+        how: Scale | Private = scale
+        norm = CLIPPING_NORM
         training = PrivateSettings(trained=scale.trained[1], learning_rate=scale.private_rate)
+        if architecture == "pointer":
+            how, norm = SCALED, SCALED.clipping_norm
+            training = PrivateSettings(
+                trained=SCALED.trained, scaling=SCALED.scaling, learning_rate=ADAM_RATE
+            )
         settings = FederatedSettings(training=training)
         plan = FederatedPlan.calibrated(
             algorithm=FEAM,
@@ -476,10 +483,10 @@ class Arms:
             privacy_unit="provider",
             clients=CLIENTS,
             clients_per_round=CLIENTS,
-            rounds=scale.steps,
-            sampling_rate=scale.sampling_rate,
-            expected_records=round(scale.sampling_rate * scale.providers),
-            clipping_norm=CLIPPING_NORM,
+            rounds=how.steps,
+            sampling_rate=how.sampling_rate,
+            expected_records=round(how.sampling_rate * scale.providers),
+            clipping_norm=norm,
             numbers=federated_parties.numbers_of(start, settings, FEAM),
         )
         held = by_provider([item.provider for item in documents], CLIENTS, seed=0)
