@@ -182,6 +182,9 @@ def test_parties_train_a_last_layer_that_public_questions_scale(
     }
     roster = rosters.load(out / "roster.json")
     federated_parties.require_start(roster, start)
+    moving = replace(roster, plan=plan_of(start, PROVIDER).to_dict())
+    with pytest.raises(PrivacyError, match="local training moves"):
+        federated_parties.require_start(moving, start)
     turned = replace(roster, task={**roster.task, "directions": "sha256:0"})
     with pytest.raises(CheckpointError, match=r"directions.*another processor"):
         federated_parties.require_start(turned, start)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import hushdoc_witnessed
 import pytest
+import torch
 
 from hushdoc.__main__ import main
 from hushdoc.errors import InputError, PrivacyError
@@ -15,7 +16,10 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.docvqa import public_inputs
 from hushdoc_training.witness import canaries
 from hushdoc_training.witness.entropy import Entropy, coins, just_above, just_below, key_with
+from hushdoc_training.witness.federated_witness import released
 from hushdoc_training.witness.findings import Witnessed
+from hushdoc_training.witness.optimizer_spy import digest
+from hushdoc_training.witness.whitening_spy import WhiteningSpy
 from hushdoc_training.witness.witness import witness
 
 
@@ -158,6 +162,19 @@ def test_a_federated_training_of_forms_is_what_it_claims(
     found = witness(hushdoc_witnessed.federated(start, *how))
     assert differing(found) == []
     assert (len(found.findings), found.runs) == (findings, runs)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_weights_that_no_optimizer_left_are_seen_whatever_is_known_of_the_start(
+    known: bool,
+) -> None:
+    kept, trained = torch.arange(3.0), torch.tensor([[0.5, -0.5], [2.0, 1.0]])
+    before = {"kept": kept, "trained": torch.zeros(2, 2)} if known else {}
+    spy = WhiteningSpy(digest=digest)
+    row = trained.ravel()
+    assert released(row, spy, before, {"kept": kept, "trained": trained})
+    for moved in (trained + 2e-6, trained * 2):
+        assert not released(row, spy, before, {"kept": kept, "trained": moved})
 
 
 def test_providers_whose_changes_are_multiplied_are_not_witnessed(start: Path) -> None:

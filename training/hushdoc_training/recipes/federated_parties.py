@@ -115,6 +115,7 @@ def roster_of(
         ValueError: The plan has another number of clients, or of numbers.
     """
     starts.require_public(start)
+    _require_scalable(plan, settings)
     numbers = numbers_of(start, settings, plan.algorithm)
     if (plan.clients, plan.numbers) != (len(clients), numbers):
         raise ValueError(
@@ -143,6 +144,7 @@ def settings_of(roster: Roster) -> FederatedSettings:
 def require_start(roster: Roster, start: Start) -> None:
     """Raises CheckpointError unless a party starts from the weights and labels of the roster."""
     settings = settings_of(roster)  # with defaults for what its version did not know
+    _require_scalable(FederatedPlan.from_dict(roster.plan), settings)
     found = {"start": start_digest(start), **_task(start, settings)}
     wanted = {"start": roster.start, **roster.task, **asdict(settings)}
     different = sorted(name for name in found if found[name] != wanted.get(name))
@@ -151,6 +153,14 @@ def require_start(roster: Roster, start: Start) -> None:
             f"The start '{start.name}' differs from the roster's in: {', '.join(different)}. Give "
             "the model and labels that the roster was made with; its coordinator has them."
             + (_OTHER_DIRECTIONS if "directions" in different else "")
+        )
+
+
+def _require_scalable(plan: FederatedPlan, settings: FederatedSettings) -> None:
+    if settings.training.scaling != "none" and plan.algorithm in (PROVIDER, FEDAVG):
+        raise PrivacyError(
+            f"scaling is '{settings.training.scaling}', which is of training by clipped gradients; "
+            f"{plan.algorithm} sums what local training moves. Leave it out."
         )
 
 

@@ -41,7 +41,7 @@ from hushdoc_training.witness.forms_witness import (
     weights_in,
 )
 from hushdoc_training.witness.optimizer_spy import OptimizerSpy, Poison, Seen, changed_tensors
-from hushdoc_training.witness.whitening_spy import close
+from hushdoc_training.witness.whitening_spy import WhiteningSpy, close
 
 ROUNDED = 1e-6
 """How far rounding to the grid may move a number of a mean."""
@@ -104,18 +104,33 @@ def _of_whole_run(
 ) -> list[Finding]:
     """Compares the one run in which weights moved."""
     rows = torch.stack([torch.cat([one.cpu().ravel() for one in left]) for left in watch.left])
-    changed = [after[name] for name in changed_tensors(before=before, after=after)]
-    # With a start that is no checkpoint nothing is known of what was there before.
-    row = rows.mean(0)
-    made = watch.made_of(row)
-    released = not before or all(
-        _holds(row, tensor) or any(close(tensor, one) for one in made) for tensor in changed
-    )
+    left = released(rows.mean(0), watch.whitened, before, after)
     return [
-        findings.true("what moved is what optimizers left, or their mean", released),
+        findings.true("what moved is what optimizers left, or their mean", left),
         *(findings.steps(claim.steps, seen.steps) for seen in watch.every),
         findings.true("every gradient is finite", all(seen.finite for seen in watch.every)),
     ]
+
+
+def released(
+    row: torch.Tensor,
+    whitened: WhiteningSpy,
+    before: Mapping[str, torch.Tensor],
+    after: Mapping[str, torch.Tensor],
+) -> bool:
+    """Returns whether what moved in a file stands in a row of numbers, or is made of them.
+
+    Where nothing is known of what there was before, whether all that is in the row is in the file.
+    """
+    made, most = whitened.made_of(row), ROUNDED * whitened.stretch
+
+    def left(tensor: torch.Tensor) -> bool:
+        return _holds(row, tensor) or any(close(tensor, one, most) for one in made)
+
+    if before:
+        return all(left(after[name]) for name in changed_tensors(before=before, after=after))
+    numbers = sum(one.numel() for one in made[:2]) or len(row)
+    return sum(one.numel() for one in after.values() if left(one)) >= numbers
 
 
 def _of_others(

@@ -118,9 +118,10 @@ class OptimizerSpy:
         """The parameters of each optimizer, as its last step left them."""
         return [[one.detach() for one in _parameters(known)] for known in self._optimizers]
 
-    def made_of(self, row: torch.Tensor) -> list[torch.Tensor]:
-        """What whitened layers are with the changes that stand in a row."""
-        return self._whitened.made_of(row)
+    @property
+    def whitened(self) -> WhiteningSpy:
+        """What was seen of whitened layers."""
+        return self._whitened
 
     def _of(self, optimizer: torch.optim.Optimizer) -> Seen:
         for number, known in enumerate(self._optimizers):

@@ -61,6 +61,15 @@ class WhiteningSpy:
                 made += self._made(one, change, shift)
         return made
 
+    @property
+    def stretch(self) -> float:
+        """How far a weight or bias moves at most where each number of a change moves by one."""
+        found = [1.0]
+        for one in self.layers:
+            size = one.directions.abs()
+            found += [float(size.sum(0).max()), 1 + float((size @ one.mean.abs()).sum())]
+        return max(found)
+
     def _made(
         self, one: Whitened, change: torch.Tensor, shift: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -70,6 +79,6 @@ class WhiteningSpy:
         return weight + moved, bias + shift - moved @ one.mean
 
 
-def close(one: torch.Tensor, other: torch.Tensor) -> bool:
+def close(one: torch.Tensor, other: torch.Tensor, most: float = 1e-6) -> bool:
     """Whether two tensors are the same but for rounding."""
-    return one.shape == other.shape and torch.allclose(one, other.cpu(), rtol=1e-4, atol=1e-5)
+    return one.shape == other.shape and torch.allclose(one, other.cpu(), rtol=1e-6, atol=most)
