@@ -19,6 +19,7 @@ from hushdoc.errors import (
     EmptyDocumentError,
     OutputWriteError,
     PrivacyError,
+    UnsupportedFormatError,
 )
 from hushdoc_training import drawn_checkpoint
 from hushdoc_training.data import image_sets
@@ -35,6 +36,7 @@ from hushdoc_training.recipes.synthesis.selection import (
     SelectionSettings,
     select,
 )
+from hushdoc_training.runs.claim_words import READABLE, READING
 from hushdoc_training.runs.loop import Outcome
 
 SMALL = SelectionSettings(classes=("high", "low"), pages=6, copies=2, side=32)
@@ -108,6 +110,8 @@ def test_chosen_pages_are_like_those_of_their_class(
     assert guarantee.covers_all_private_accesses
     (data,) = made.claim.public_data
     assert (data.name, data.overlap_with_protected) == ("public pages", "none")
+    assert {*READING} <= {one.purpose for one in made.claim.data_accesses}
+    assert READABLE in guarantee.assumes
     assert "declared-public" in {one.treatment for one in made.claim.data_accesses}
     assert {*public_images.ASSUMES} <= {*guarantee.assumes}
     assert public_images.NOT_AMONG_THEM in made.claim.caveats
@@ -128,6 +132,19 @@ def test_a_private_page_among_public_ones_is_refused_before_a_charge(
     with pytest.raises(PrivacyError, match="'copy'.*its absence") as refused:
         run(private, asked, tmp_path / "run", ledger=ledger)
     assert refused.value.code == "PRIVATE_PAGE_IS_PUBLIC"
+    assert not (tmp_path / "run").exists()
+    assert ledger.runs() == ()
+
+
+def test_a_document_that_cannot_be_read_is_refused_before_a_charge(
+    private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="scans", epsilon=99, delta=1e-5)
+    cut = tmp_path / "cut.png"
+    cut.write_bytes(Path(str(private[3].pages[0].image)).read_bytes()[:200])
+    broken = replace(private[3], id="cut", pages=(replace(private[3].pages[0], image=cut),))
+    with pytest.raises(UnsupportedFormatError):
+        run([*private, broken], public, tmp_path / "run", ledger=ledger)
     assert not (tmp_path / "run").exists()
     assert ledger.runs() == ()
 
