@@ -8,19 +8,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import hushdoc_builders as build
 import numpy as np
 import pytest
 from PIL import Image
 from safetensors.numpy import load_file
 
+from hushdoc import SyntheticDocuments
 from hushdoc.errors import (
     AnnotationError,
+    ArtifactError,
     CheckpointError,
     EmptyDocumentError,
     OutputWriteError,
     PrivacyError,
     UnsupportedFormatError,
 )
+from hushdoc.synthetic_documents import ADVERSARY
+from hushdoc_export import synthetic
+from hushdoc_export.release import Release
 from hushdoc_training import drawn_checkpoint
 from hushdoc_training.data import image_sets
 from hushdoc_training.data.dataset import Source
@@ -29,6 +35,7 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import votes
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.synthesis import public_images, selection
+from hushdoc_training.recipes.synthesis.reproduction import require_moved
 from hushdoc_training.recipes.synthesis.selection import (
     COUNTED,
     Candidates,
@@ -175,6 +182,28 @@ def test_invented_pages_are_compared_with_nothing(
     claim = drawn_checkpoint.load(tmp_path / "run").claim
     assert "declared-public" not in {one.treatment for one in claim.data_accesses}
     assert public_images.NOT_AMONG_THEM not in claim.caveats
+
+
+def test_a_page_is_moved_anew_by_its_own_id_and_no_further_key(
+    private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    run(private, replace(public, invented=True), tmp_path / "run")
+    key = build.known_key(1)
+    sealed = synthetic.export(
+        tmp_path / "run", tmp_path / "set", Release(key=key, name="r", issuer="tests")
+    )
+    policy = build.policy(key, adversary=ADVERSARY, max_epsilon=51)
+    documents = SyntheticDocuments.open(sealed, policy=policy)
+    require_moved(documents, public.documents)
+    first, *others = documents.documents
+    renamed = replace(first.labelled, document=replace(first.labelled.document, id="page-00009"))
+    for changed in (
+        replace(first, specification={**first.specification, "more": 1}),
+        replace(first, labelled=renamed),
+    ):
+        with pytest.raises(ArtifactError, match="another id or other keys") as refused:
+            require_moved(replace(documents, documents=(changed, *others)), public.documents)
+        assert refused.value.code == "DOCUMENTS_NOT_REPRODUCED"
 
 
 def test_one_document_more_is_one_vote_more_of_norm_one(
