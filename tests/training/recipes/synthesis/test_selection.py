@@ -175,6 +175,11 @@ def test_noisy_counts_of_classes_are_released(
     assert abs(counts["low"] - 6) < 6 * deviation
 
 
+def test_a_noisy_count_is_no_negative_zero() -> None:
+    told = selection.class_counts(np.full(4, -1e-9), 1.0, 1, plan(), SMALL)
+    assert [str(count) for count in told["noisy_class_counts"].values()] == ["0.0", "0.0"]
+
+
 def test_invented_pages_are_compared_with_nothing(
     private: list[ImageDocument], public: PublicImages, tmp_path: Path
 ) -> None:
