@@ -29,7 +29,9 @@ VERSION = 1
 MOST_PAGES = MOST_DOCUMENTS
 
 _PROMPTS, _IMAGES = "prompts.jsonl", "images"
-_KEYS = {DRAWN: {"label", "layout", "seed"}, MOVED: {"label", "page", "copy"}}
+
+KEYS = {DRAWN: {"label", "layout", "seed"}, MOVED: {"label", "page", "copy"}}
+"""Of what a page was drawn from, by method."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,10 +95,10 @@ def load(folder: Path) -> DrawnCheckpoint:
         lines = (folder / _PROMPTS).read_text(encoding="utf-8").splitlines()
         prompts = tuple(json.loads(line) for line in lines)
         method = head.get("method")
-        if method not in _KEYS or not 0 < len(prompts) <= MOST_PAGES:
+        if method not in KEYS or not 0 < len(prompts) <= MOST_PAGES:
             raise ValueError(f"its method is {method}, of {len(prompts)} pages")
-        if any(not isinstance(one, dict) or set(one) != _KEYS[method] for one in prompts):
-            raise ValueError(f"a prompt has other keys than {', '.join(sorted(_KEYS[method]))}")
+        if any(not isinstance(one, dict) or set(one) != KEYS[method] for one in prompts):
+            raise ValueError(f"a prompt has other keys than {', '.join(sorted(KEYS[method]))}")
         for number in range(len(prompts)):
             if not image_path(folder / _IMAGES, number).is_file():
                 raise ValueError(f"the image of {id_of(number)} is missing")

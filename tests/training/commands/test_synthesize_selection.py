@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from hushdoc.__main__ import main
+from hushdoc.certificate.claim import Claim
 from hushdoc_training import drawn_checkpoint
 
 LABELS = ("--label", "letter", "--label", "note")
@@ -117,7 +120,16 @@ def test_a_set_of_images_is_compared_by_its_images(
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [("image", "shows another page"), ("copy", "the copy is 2"), ("label", "has another class")],
+    [
+        ("image", "shows another page"),
+        ("copy", "the copy is 2"),
+        ("label", "has another class"),
+        ("alpha", "an image's file holds more"),
+        ("text", "an image's file holds more"),
+        ("end", "an image's file holds more"),
+        ("side", "the side is 0; expected 1"),
+        ("classes", "the classes are 5"),
+    ],
 )
 def test_a_page_that_is_no_public_one_is_found(
     change: str, said: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -126,11 +138,24 @@ def test_a_page_that_is_no_public_one_is_found(
     out, key, sealed = tmp_path / "run", tmp_path / "key", tmp_path / "sealed"
     assert run(folder, out, *LABELS) == 0
     prompts = out / "checkpoint" / "prompts.jsonl"
+    image = drawn_checkpoint.image_path(out / "checkpoint" / "images", 2)
+    shades = np.asarray(Image.open(image)).copy()
     if change == "image":
-        image = drawn_checkpoint.image_path(out / "checkpoint" / "images", 2)
-        shades = np.asarray(Image.open(image)).copy()
         shades[0, 0] ^= 1
         Image.fromarray(shades).save(image)
+    elif change == "alpha":
+        Image.merge("LA", [Image.fromarray(shades), Image.fromarray(255 - shades)]).save(image)
+    elif change == "text":
+        told = PngInfo()
+        told.add_text("name", "secret")
+        Image.fromarray(shades).save(image, pnginfo=told)
+    elif change == "end":
+        image.write_bytes(image.read_bytes() + b"secret")
+    elif change in ("side", "classes"):
+        path = out / "checkpoint" / "claim.json"
+        claim = Claim.from_json(path.read_bytes())
+        wrong = {"side": 0, "classes": 5}[change]
+        path.write_bytes(replace(claim, training={**claim.training, change: wrong}).to_json())
     else:
         first, *others = map(json.loads, prompts.read_text().splitlines())
         first[change] = 2 if change == "copy" else "other"

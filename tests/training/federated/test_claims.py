@@ -213,6 +213,15 @@ def test_a_providers_change_is_what_is_bounded() -> None:
     assert {item.sampling_as_implemented for item in claim.guarantees} == {"full-batch"}
 
 
+def test_records_that_all_join_each_round_are_no_samples() -> None:
+    """The coins were drawn, and decided nothing."""
+    plan = loose(sampling_rate=1.0)
+    claim = claim_of(plan)
+    assert {item.sampling_as_implemented for item in claim.guarantees} == {"full-batch"}
+    drawn = claim_of(loose())
+    assert {item.sampling_as_implemented for item in drawn.guarantees} == {"poisson"}
+
+
 def test_aborted_rounds_stay_charged() -> None:
     claim = claim_of(begun=20, aborted=7)
     assert claim.transcripts == claim_of().transcripts

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hushdoc.arguments import printable, short_repr
+from hushdoc.document.page import Page
 from hushdoc.errors import AnnotationError, EmptyDocumentError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.data import class_folders, dataset, docmix, rvl_cdip, splits
@@ -132,10 +133,15 @@ def content_digest(document: ImageDocument) -> str:
     """Returns a digest of the images of a document, of files by their content."""
     digest = hashlib.sha256()
     for page in document.pages:
-        image = page.image
-        content = image if isinstance(image, bytes) else Path(str(image)).read_bytes()
-        digest.update(hashlib.sha256(content).digest() + page.frame.to_bytes(4, "big"))
+        digest.update(file_digest(page) + page.frame.to_bytes(4, "big"))
     return digest.hexdigest()
+
+
+def file_digest(page: Page) -> bytes:
+    """Returns a digest of the file that a page's image is in."""
+    image = page.image
+    content = image if isinstance(image, bytes) else Path(str(image)).read_bytes()
+    return hashlib.sha256(content).digest()
 
 
 def of_documents(documents: Iterable[LabelledDocument], where: str) -> tuple[ImageDocument, ...]:

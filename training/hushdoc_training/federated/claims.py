@@ -246,7 +246,7 @@ def _guarantees(
                 ),
                 adjacency=found.adjacency,
                 covers_all_private_accesses=not declared.labels_from_documents,
-                sampling_as_implemented=found.sampling,
+                sampling_as_implemented=claim_words.sampling(found.sampling, event),
                 hyperparameter_tuning=_tuning(found, declared),
                 rng="csprng",
                 **_terms(plan, adversary, listening, found.floating_point, declared),

@@ -102,6 +102,19 @@ class Numbers:
         return "zero-out" if self.unit == TERM else "add-remove"
 
 
+READING = {
+    "reading of the files: a run is refused where a document can't be read, two have the same id, "
+    "or there is none; it shows nothing else": "not-released",
+}
+"""Whoever receives a result sees that its run was not refused, so the guarantee is stated for data
+sets of readable documents alone, by READABLE; else this would be `declared-public`."""
+
+READABLE = (
+    "there is a protected document, every one can be read and no two have the same id, and "
+    "neighbouring data sets are of such documents alone: a run on others is refused, which is no "
+    "noised output"
+)
+
 UNDECLARED = (
     "a document of a class that was not declared is a record that adds 0, and how many are is not "
     "released"

@@ -23,7 +23,7 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.images import training
 from hushdoc_training.recipes.images.settings import PlainSettings
 from hushdoc_training.recipes.kie.settings import PrivateSettings
-from hushdoc_training.runs.claim_words import UNDECLARED
+from hushdoc_training.runs.claim_words import READABLE, READING, UNDECLARED
 
 LABELS = LabelSet(fields=("dark", "light"))
 PLAN = PrivacyPlan.calibrated(
@@ -83,7 +83,10 @@ def test_a_document_with_all_its_pages_is_one_record(
     monkeypatch.setattr(training, "private_training", watched)
     privately(documents, tmp_path / "run", copies=copies)
     assert seen == [[3] + [1] * (records - 1)]
-    (guarantee,) = ImageCheckpoint.load(tmp_path / "run").claim.guarantees
+    claim = ImageCheckpoint.load(tmp_path / "run").claim
+    (guarantee,) = claim.guarantees
+    assert {*READING} <= {one.purpose for one in claim.data_accesses}
+    assert READABLE in guarantee.assumes
     assert (duplicates.SAME_IMAGES in guarantee.unit_definition) == (copies == "group")
 
 

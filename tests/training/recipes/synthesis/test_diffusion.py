@@ -43,7 +43,7 @@ from hushdoc_training.recipes.synthesis.diffusion_settings import (
 )
 from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
 from hushdoc_training.recipes.synthesis.pretraining import pretrain
-from hushdoc_training.runs.claim_words import UNDECLARED
+from hushdoc_training.runs.claim_words import READABLE, READING, UNDECLARED
 from hushdoc_training.runs.loop import Outcome
 
 CLASSES = ("dark", "light")
@@ -182,6 +182,8 @@ def test_private_pages_become_drawn_ones_with_what_was_spent(
     assert guarantee.sampling_as_implemented == "poisson"
     assert claim.releases == ("synthetic-records",)
     assert claim.public_data == (PUBLIC,)
+    assert {*READING} <= {one.purpose for one in claim.data_accesses}
+    assert READABLE in guarantee.assumes
     assert duplicates.SAME_IMAGES in guarantee.unit_definition
     assert duplicates.IMAGES_CAVEAT in claim.caveats
     assert claim.protected_data[0].units[0].count is None

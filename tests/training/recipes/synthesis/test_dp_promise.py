@@ -30,8 +30,14 @@ from hushdoc_training.models.denoiser import UNET_TINY, Denoiser
 from hushdoc_training.models.diffusion_schedule import kept_signal
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes.synthesis import denoising, diffusion_start, dp_promise
+from hushdoc_training.recipes.synthesis import (
+    denoising,
+    diffusion_start,
+    dp_promise,
+    public_images,
+)
 from hushdoc_training.recipes.synthesis.denoising import PageExample
+from hushdoc_training.recipes.synthesis.diffusion import Layouts
 from hushdoc_training.recipes.synthesis.diffusion_settings import DiffusionSettings, PromiseSettings
 from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
 
@@ -146,6 +152,30 @@ def test_what_it_trains_guarantees_nothing(
         dp_promise.train(
             start, documents, plan(), SETTINGS, PROMISE, out=tmp_path / "run", name="scans"
         )
+
+
+def test_a_private_page_gives_no_layout(documents: list[ImageDocument], tmp_path: Path) -> None:
+    codec, denoiser = diffusion_start.built("tiny", condition="layout", classes=(), seed=0)
+    claim = claims.public((), training={})
+    start = DiffusionStart(codec=codec, denoiser=denoiser, classes=(), claim=claim, name="tiny")
+    layouts = Layouts(
+        name="pages",
+        masks=[np.zeros((32, 32), dtype=np.float32)],
+        files=public_images.files_of(documents[:1]),
+    )
+    with pytest.raises(PrivacyError) as refused:
+        dp_promise.train(
+            start,
+            documents,
+            plan(),
+            SETTINGS,
+            PROMISE,
+            out=tmp_path / "run",
+            name="scans",
+            layouts=layouts,
+        )
+    assert refused.value.code == "PRIVATE_PAGE_IS_PUBLIC"
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_does_not_fit_takes_no_folder(

@@ -34,6 +34,7 @@ from hushdoc_training.recipes.synthesis.evolution import evolve
 from hushdoc_training.recipes.synthesis.public_words import PublicWords
 from hushdoc_training.recipes.synthesis.settings import EvolutionSettings, weights_of_factors
 from hushdoc_training.recipes.synthesis.simulators import Generator
+from hushdoc_training.runs.claim_words import READABLE
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.synthesis import ballots, embedding
 
@@ -130,6 +131,7 @@ def test_votes_become_a_checkpoint_with_what_was_spent(vote: str, tmp_path: Path
     assert [access.purpose for access in made.claim.data_accesses][0] == "votes"
     refusals = [one for one in made.claim.data_accesses if "can't be read" in one.purpose]
     assert [one.treatment for one in refusals] == ["not-released"]
+    assert READABLE in guarantee.assumes
     assert any("with another is refused" in one for one in guarantee.assumes)
     assert "gradient" not in made.claim.protected_data[0].contribution_bound
 

@@ -8,18 +8,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import hushdoc_builders as build
 import numpy as np
 import pytest
 from PIL import Image
 from safetensors.numpy import load_file
 
+from hushdoc import SyntheticDocuments
 from hushdoc.errors import (
     AnnotationError,
+    ArtifactError,
     CheckpointError,
     EmptyDocumentError,
     OutputWriteError,
     PrivacyError,
+    UnsupportedFormatError,
 )
+from hushdoc.synthetic_documents import ADVERSARY
+from hushdoc_export import synthetic
+from hushdoc_export.release import Release
 from hushdoc_training import drawn_checkpoint
 from hushdoc_training.data import image_sets
 from hushdoc_training.data.dataset import Source
@@ -28,6 +35,7 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import votes
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.synthesis import public_images, selection
+from hushdoc_training.recipes.synthesis.reproduction import require_moved
 from hushdoc_training.recipes.synthesis.selection import (
     COUNTED,
     Candidates,
@@ -35,6 +43,7 @@ from hushdoc_training.recipes.synthesis.selection import (
     SelectionSettings,
     select,
 )
+from hushdoc_training.runs.claim_words import READABLE, READING
 from hushdoc_training.runs.loop import Outcome
 
 SMALL = SelectionSettings(classes=("high", "low"), pages=6, copies=2, side=32)
@@ -108,6 +117,8 @@ def test_chosen_pages_are_like_those_of_their_class(
     assert guarantee.covers_all_private_accesses
     (data,) = made.claim.public_data
     assert (data.name, data.overlap_with_protected) == ("public pages", "none")
+    assert {*READING} <= {one.purpose for one in made.claim.data_accesses}
+    assert READABLE in guarantee.assumes
     assert "declared-public" in {one.treatment for one in made.claim.data_accesses}
     assert {*public_images.ASSUMES} <= {*guarantee.assumes}
     assert public_images.NOT_AMONG_THEM in made.claim.caveats
@@ -132,6 +143,19 @@ def test_a_private_page_among_public_ones_is_refused_before_a_charge(
     assert ledger.runs() == ()
 
 
+def test_a_document_that_cannot_be_read_is_refused_before_a_charge(
+    private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="scans", epsilon=99, delta=1e-5)
+    cut = tmp_path / "cut.png"
+    cut.write_bytes(Path(str(private[3].pages[0].image)).read_bytes()[:200])
+    broken = replace(private[3], id="cut", pages=(replace(private[3].pages[0], image=cut),))
+    with pytest.raises(UnsupportedFormatError):
+        run([*private, broken], public, tmp_path / "run", ledger=ledger)
+    assert not (tmp_path / "run").exists()
+    assert ledger.runs() == ()
+
+
 def test_noisy_counts_of_classes_are_released(
     private: list[ImageDocument], public: PublicImages, tmp_path: Path
 ) -> None:
@@ -151,6 +175,11 @@ def test_noisy_counts_of_classes_are_released(
     assert abs(counts["low"] - 6) < 6 * deviation
 
 
+def test_a_noisy_count_is_no_negative_zero() -> None:
+    told = selection.class_counts(np.full(4, -1e-9), 1.0, 1, plan(), SMALL)
+    assert [str(count) for count in told["noisy_class_counts"].values()] == ["0.0", "0.0"]
+
+
 def test_invented_pages_are_compared_with_nothing(
     private: list[ImageDocument], public: PublicImages, tmp_path: Path
 ) -> None:
@@ -158,6 +187,28 @@ def test_invented_pages_are_compared_with_nothing(
     claim = drawn_checkpoint.load(tmp_path / "run").claim
     assert "declared-public" not in {one.treatment for one in claim.data_accesses}
     assert public_images.NOT_AMONG_THEM not in claim.caveats
+
+
+def test_a_page_is_moved_anew_by_its_own_id_and_no_further_key(
+    private: list[ImageDocument], public: PublicImages, tmp_path: Path
+) -> None:
+    run(private, replace(public, invented=True), tmp_path / "run")
+    key = build.known_key(1)
+    sealed = synthetic.export(
+        tmp_path / "run", tmp_path / "set", Release(key=key, name="r", issuer="tests")
+    )
+    policy = build.policy(key, adversary=ADVERSARY, max_epsilon=51)
+    documents = SyntheticDocuments.open(sealed, policy=policy)
+    require_moved(documents, public.documents)
+    first, *others = documents.documents
+    renamed = replace(first.labelled, document=replace(first.labelled.document, id="page-00009"))
+    for changed in (
+        replace(first, specification={**first.specification, "more": 1}),
+        replace(first, labelled=renamed),
+    ):
+        with pytest.raises(ArtifactError, match="another id or other keys") as refused:
+            require_moved(replace(documents, documents=(changed, *others)), public.documents)
+        assert refused.value.code == "DOCUMENTS_NOT_REPRODUCED"
 
 
 def test_one_document_more_is_one_vote_more_of_norm_one(

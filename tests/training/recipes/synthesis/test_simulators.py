@@ -97,6 +97,16 @@ def test_votes_choose_public_pages_and_their_set_says_so(vote: str, tmp_path: Pa
     assert documents.contents.method == "selection"
     assert [item.spans for item in documents] == [one.spans for one in made.documents]
     reproduction.require_public(documents, [*FORMS, *RECEIPTS])
+    first, *others = documents.documents
+    renamed = replace(first.labelled, document=replace(first.labelled.document, id="other"))
+    for changed in (
+        replace(first, specification={"public": True, "more": 1}),
+        replace(first, labelled=renamed),
+    ):
+        with pytest.raises(ArtifactError, match="declares more|no public page"):
+            reproduction.require_public(
+                replace(documents, documents=(changed, *others)), [*FORMS, *RECEIPTS]
+            )
     for wrong in (FORMS, PRIVATE):
         with pytest.raises(ArtifactError, match="other public documents"):
             reproduction.require_public(documents, wrong)

@@ -48,3 +48,8 @@ def test_canaries_are_of_one_round() -> None:
     for audit in (vote_canaries.audit, vote_canaries.audit_of_images):
         with pytest.raises(ValueError, match="2 rounds"):
             audit(plan(1.0, 2))
+
+
+def test_more_canaries_than_a_set_has_pages_are_refused() -> None:
+    with pytest.raises(ValueError, match="5001 canaries; expected at most 5000"):
+        vote_canaries.audit_of_images(plan(1.0), canaries=5001)

@@ -30,6 +30,7 @@ from hushdoc_training.data.image_sets import content_digest
 from hushdoc_training.image_checkpoint import ImageCheckpoint
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import image_classifier
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import PrivateSteps
@@ -44,7 +45,7 @@ from hushdoc_training.recipes.kie.training import best_device, decay
 from hushdoc_training.recipes.starts import added_to, history, require_carried
 from hushdoc_training.runs import loop, start_weights, state
 from hushdoc_training.runs.account import Terms
-from hushdoc_training.runs.claim_words import UNDECLARED, gradient_bound
+from hushdoc_training.runs.claim_words import READABLE, READING, UNDECLARED, gradient_bound
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
@@ -255,6 +256,8 @@ def train_private(
         training={**described(start), **settings.claimed()},
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=start.labels.taken_from_documents,
+        accesses=claims.unaccounted(name, READING),
+        assumes=(READABLE,),
         unit_definition=f"{defined}; {duplicates.SAME_IMAGES}" if grouped else None,
         contribution_bound=f"{gradient_bound('document', plan.clipping_norm)}; {UNDECLARED}",
         caveats=(duplicates.IMAGES_CAVEAT,) if grouped else (),

@@ -46,7 +46,13 @@ from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
 from hushdoc_training.recipes.synthesis.page_squares import Floats
 from hushdoc_training.runs import start_weights
 from hushdoc_training.runs.account import Terms
-from hushdoc_training.runs.claim_words import SYNTHETIC_PAGES, UNDECLARED, gradient_bound
+from hushdoc_training.runs.claim_words import (
+    READABLE,
+    READING,
+    SYNTHETIC_PAGES,
+    UNDECLARED,
+    gradient_bound,
+)
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
@@ -131,9 +137,10 @@ def train(
         },
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=labels_from_documents,
-        accesses=claims.unaccounted(name, public_images.TREATMENTS if files else {}),
+        accesses=claims.unaccounted(name, READING | (public_images.TREATMENTS if files else {})),
         assumes=(
             f"the layouts{' to begin with' if learned else ''}, {CHOSEN}",
+            READABLE,
             *(public_images.ASSUMES if files else ()),
         ),
         releases=("synthetic-records",),

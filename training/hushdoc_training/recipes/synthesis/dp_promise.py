@@ -25,7 +25,7 @@ from hushdoc_training.models.diffusion_schedule import TIMES, kept_signal
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
-from hushdoc_training.recipes.synthesis import denoising, diffusion, page_squares
+from hushdoc_training.recipes.synthesis import denoising, diffusion, page_squares, public_images
 from hushdoc_training.recipes.synthesis.denoising import PageExample
 from hushdoc_training.recipes.synthesis.diffusion import Layouts
 from hushdoc_training.recipes.synthesis.diffusion_settings import DiffusionSettings, PromiseSettings
@@ -65,7 +65,7 @@ def train(
             there is no layout with text.
         EmptyDocumentError: There is no document.
         OutputExistsError: The folder holds something.
-        PrivacyError: The start has seen protected documents.
+        PrivacyError: The start has seen protected documents, or a layout is of a protected page.
         ValueError: The plan is not one of whole documents, or not all of the denoiser is trained.
     """
     if settings.trained != "all":
@@ -73,6 +73,7 @@ def train(
     diffusion.require_fitting(start, plan, settings, layouts)
     page_squares.require_known(documents, settings.classes)
     used = layouts if start.denoiser.preset.layout else None
+    public_images.require_apart({} if used is None else used.files, documents)
     denoiser, records = diffusion.prepared(start, documents, settings, used)
     shared = {"mode": "dp-promise", **asdict(settings), "first_phase": asdict(promise)}
     Run.open(out, {**shared, "start": start.name, "plan": asdict(plan)}, resume=False)

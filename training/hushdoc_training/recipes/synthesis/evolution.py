@@ -46,7 +46,7 @@ from hushdoc_training.recipes.synthesis.simulators import (
 )
 from hushdoc_training.runs import loop, state
 from hushdoc_training.runs.account import Terms
-from hushdoc_training.runs.claim_words import SYNTHETIC_DOCUMENTS
+from hushdoc_training.runs.claim_words import READABLE, READING, SYNTHETIC_DOCUMENTS
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.private_run import PrivateRun
 from hushdoc_training.runs.receipts import Declared
@@ -62,19 +62,22 @@ NORM = 1.0
 
 CONTRIBUTION = (
     "each document with all its pages is one record and casts one vote of Euclidean norm at most 1 "
-    "in each round; a document without words, or whose boxes are not finite, casts the vector 0, "
-    "and how many do is not released"
+    "in each round; a document that is handed over in memory without words, or with boxes that are "
+    "not finite, casts the vector 0, and how many do is not released"
 )
 ASSUMES = (
     "how documents become points, the pools, the list of words if there is one, the weights of "
     "votes, the thresholds, the number of rounds and the size of the data set were chosen without "
     "looking at the documents",
-    "every document in question can be read from its file, has a word, and boxes that are finite: "
-    "a run with another is refused, which is no noised output",
+    READABLE,
+    "every protected document that comes from a file has a word, and boxes that are finite, and "
+    "neighbouring data sets are of such documents alone: a run with another is refused, which is "
+    "no noised output",
 )
 READ = {
-    "reading of the files: a run is refused where a document can't be read, has no word or a box "
-    "that is not finite; it refuses or shows nothing": "not-released",
+    **READING,
+    "reading of labelled documents: a run is refused where a document of a file has no word or a "
+    "box that is not finite; it shows nothing else": "not-released",
 }
 
 _POOL, _RELEASED, _FITTED = range(3)

@@ -7,13 +7,12 @@ evolution lists its own.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from hushdoc.arguments import short_repr
 from hushdoc.errors import PrivacyError
 from hushdoc_training.data.image_documents import ImageDocument
+from hushdoc_training.data.image_sets import file_digest
 from hushdoc_training.recipes.synthesis.simulators import NONE_TAKEN_OUT
 
 TREATMENTS = {
@@ -37,9 +36,8 @@ def files_of(documents: Iterable[ImageDocument]) -> dict[str, str]:
     """Returns the digest of each file of documents' images, with the id of a document."""
     found: dict[str, str] = {}
     for one in documents:
-        for image in dict.fromkeys(page.image for page in one.pages):
-            content = image if isinstance(image, bytes) else Path(str(image)).read_bytes()
-            found.setdefault(hashlib.sha256(content).hexdigest(), one.id)
+        for page in {page.image: page for page in one.pages}.values():
+            found.setdefault(file_digest(page).hex(), one.id)
     return found
 
 

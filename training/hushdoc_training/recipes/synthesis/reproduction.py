@@ -7,6 +7,8 @@ from anywhere but the public generator, or the public pages that its certificate
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
@@ -17,8 +19,9 @@ from hushdoc.document.page import Page
 from hushdoc.errors import ArtifactError
 from hushdoc.labels import LabelledDocument
 from hushdoc.synthetic_documents import CHOSEN, MOVED, SyntheticDocument, SyntheticDocuments
-from hushdoc_training import chosen_checkpoint
+from hushdoc_training import chosen_checkpoint, drawn_checkpoint
 from hushdoc_training.data.image_documents import ImageDocument
+from hushdoc_training.drawn_checkpoint import KEYS
 from hushdoc_training.invented import released, specification
 from hushdoc_training.invented.specification import Specification
 from hushdoc_training.recipes.synthesis import page_squares, selection
@@ -98,12 +101,17 @@ def require_public(
     if chosen_checkpoint.digest(distinct(public)) not in named:
         raise _not_reproduced("its certificate names other public documents")
     pages = {chosen_checkpoint.content(labelled): labelled for labelled in public}
-    for number, labelled in enumerate(documents):
+    for number, item in enumerate(documents.documents):
+        labelled = item.labelled
         same = pages.get(chosen_checkpoint.content(labelled))
-        if same is None or _pixels(labelled.document.pages[0].image) != _pixels(
+        if item.specification != {"public": True}:
+            raise _not_reproduced(f"{short_repr(labelled.document.id)} declares more than its page")
+        if same is None or labelled.document.id != chosen_checkpoint.released(same).document.id:
+            raise _not_reproduced(f"{short_repr(labelled.document.id)} is no public page")
+        if _pixels(labelled.document.pages[0].image) != _pixels(
             chosen_checkpoint.image_of(same.document.pages[0])
         ):
-            raise _not_reproduced(f"{short_repr(labelled.document.id)} is no public page")
+            raise _not_reproduced(f"{short_repr(labelled.document.id)} has another image")
         seen(number + 1, len(documents))
 
 
@@ -129,10 +137,14 @@ def require_moved(
         raise _not_reproduced("they are no images of public pages")
     if f"sha256:{page_squares.digest(public)}" not in {data.digest for data in claim.public_data}:
         raise _not_reproduced("its certificate names other public documents")
-    pages, classes = selection.pages_of(public), claim.training.get("classes", ())
-    side = _number(claim.training, "side", MOST_SIDE)
+    pages, classes = selection.pages_of(public), claim.training.get("classes")
+    if not isinstance(classes, Sequence) or isinstance(classes, str):
+        raise _not_reproduced(f"the classes are {short_repr(classes)}; expected names")
+    side = _number(claim.training, "side", MOST_SIDE, least=1)
     for number, item in enumerate(documents.documents):
         name, label = item.labelled.document.id, item.labelled.document_type
+        if name != drawn_checkpoint.id_of(number) or set(item.specification) != KEYS[MOVED]:
+            raise _not_reproduced(f"{short_repr(name)} has another id or other keys than a page")
         key = _key_of(item, claim.training, len(pages))
         made = selection.moved_page(*pages[key[1]], side, key)
         if _pixels(item.labelled.document.pages[0].image) != (made.shape[::-1], made.tobytes()):
@@ -157,10 +169,10 @@ def _key_of(item: SyntheticDocument, training: Mapping[str, Any], pages: int) ->
     )
 
 
-def _number(declared: Mapping[str, Any], name: str, most: int) -> int:
+def _number(declared: Mapping[str, Any], name: str, most: int, *, least: int = 0) -> int:
     value = declared.get(name)
-    if type(value) is not int or not 0 <= value <= most:
-        raise _not_reproduced(f"the {name} is {short_repr(value)}; expected at most {most}")
+    if type(value) is not int or not least <= value <= most:
+        raise _not_reproduced(f"the {name} is {short_repr(value)}; expected {least} to {most}")
     return value
 
 
@@ -200,10 +212,36 @@ def _words(pages: tuple[Page, ...]) -> list[object]:
 
 
 def _pixels(content: object) -> tuple[tuple[int, int], bytes]:
+    """Returns size and shades of an image whose file holds nothing else."""
     if not isinstance(content, bytes):
         raise _not_reproduced("a page has no image")
-    with Image.open(io.BytesIO(content), formats=("PNG",)) as opened:
-        return opened.size, opened.convert("L").tobytes()
+    try:
+        with Image.open(io.BytesIO(content), formats=("PNG",)) as opened:
+            if opened.mode == "L" and _of_shades_alone(content, *opened.size):
+                return opened.size, opened.tobytes()
+    except (OSError, struct.error, zlib.error, Image.DecompressionBombError):
+        pass
+    raise _not_reproduced("an image's file holds more, or less, than a shade of gray for a pixel")
+
+
+def _of_shades_alone(content: bytes, width: int, height: int) -> bool:
+    """Whether a PNG file has lines of a byte for a pixel, and no chunk or byte besides."""
+    place, chunks, packed = 8, [], b""
+    while place < len(content):
+        size, name = struct.unpack_from(">I4s", content, place)
+        chunks.append(name)
+        packed += content[place + 8 :][:size] if name == b"IDAT" else b""
+        place += 12 + size
+    others = 8 + (12 + 13) + 12 * chunks.count(b"IDAT") + 12
+    inflated, expected = zlib.decompressobj(), (1 + width) * height
+    lines = inflated.decompress(packed, expected + 1)
+    return (
+        [*dict.fromkeys(chunks)] == [b"IHDR", b"IDAT", b"IEND"]
+        and len(content) == others + len(packed)
+        and len(lines) == expected
+        and inflated.eof
+        and not inflated.unused_data
+    )
 
 
 def _not_reproduced(found: str) -> ArtifactError:

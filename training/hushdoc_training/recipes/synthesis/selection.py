@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from hushdoc_training.private_view import PrivateView
 from hushdoc_training.recipes.synthesis import evolution, page_squares, public_images
 from hushdoc_training.runs import state
 from hushdoc_training.runs.account import Terms
-from hushdoc_training.runs.claim_words import SYNTHETIC_DOCUMENTS
+from hushdoc_training.runs.claim_words import READABLE, READING, SYNTHETIC_DOCUMENTS
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.private_run import PrivateRun
 from hushdoc_training.runs.receipts import Declared
@@ -181,8 +181,10 @@ def select(
             **asdict(settings),
         },
         hyperparameter_tuning=hyperparameter_tuning,
-        accesses=claims.unaccounted(name, {} if public.invented else public_images.TREATMENTS),
-        assumes=(*ASSUMES, *(() if public.invented else public_images.ASSUMES)),
+        accesses=claims.unaccounted(
+            name, READING | ({} if public.invented else public_images.TREATMENTS)
+        ),
+        assumes=(*ASSUMES, READABLE, *(() if public.invented else public_images.ASSUMES)),
         releases=("synthetic-records",),
         contribution_bound=CONTRIBUTION,
         unit_definition=f"{UNIT_DEFINITIONS['document']}; {duplicates.SAME_IMAGES}",
@@ -220,11 +222,15 @@ def select(
     records = Records([[vote] for vote in candidates.votes_of(documents)], unit="document")
     run = recipe.open()
     with state.locked(run.folder / SETTINGS):
-        return _take_rounds(run, records, candidates, settings)
+        return _take_rounds(run, records, candidates, settings, declared.training)
 
 
 def _take_rounds(
-    run: PrivateRun, records: Records[Floats], candidates: Candidates, settings: SelectionSettings
+    run: PrivateRun,
+    records: Records[Floats],
+    candidates: Candidates,
+    settings: SelectionSettings,
+    declared: Mapping[str, Any],
 ) -> Outcome:
     charged, taken = evolution.taken(run)
     view = PrivateView()
@@ -242,7 +248,6 @@ def _take_rounds(
                 return Outcome(charged=votes.charged, interrupted=True)
     mean = np.mean(sums, axis=0)
     chosen = candidates.chosen(mean)
-    declared = {} if run.terms is None else run.terms.declared.training
     claim = run.claim(
         votes.receipt,
         training={**declared, **class_counts(mean, votes.deviation, len(sums), run.plan, settings)},
@@ -349,8 +354,9 @@ def class_counts(
     """Returns about how many documents each class has, by the noisy sum, and the noise in it."""
     unit = plan.expected_records / np.sqrt(COUNTED)
     found = sums.reshape(len(settings.classes), -1)[:, 0] * unit
+    counts = (np.round(found, 1) + 0.0).tolist()  # no -0.0
     return {
-        "noisy_class_counts": dict(zip(settings.classes, np.round(found, 1).tolist(), strict=True)),
+        "noisy_class_counts": dict(zip(settings.classes, counts, strict=True)),
         "class_count_deviation": round(float(deviation * unit / np.sqrt(rounds)), 1),
     }
 

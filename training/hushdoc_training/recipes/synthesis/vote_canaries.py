@@ -25,6 +25,7 @@ from hushdoc_training.audit import one_run, twins
 from hushdoc_training.audit.binomial import Floats
 from hushdoc_training.audit.twins import Coins
 from hushdoc_training.data.image_documents import ImageDocument
+from hushdoc_training.drawn_checkpoint import MOST_PAGES
 from hushdoc_training.invented import released
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.synthesis import evolution, selection
@@ -74,6 +75,8 @@ def audit(plan: PrivacyPlan, *, canaries: int = 400, confidence: float = 0.95) -
 def audit_of_images(plan: PrivacyPlan, *, canaries: int = 400, confidence: float = 0.95) -> Audit:
     """Returns the lower bound that one round of `selection.select` shows; as `audit` does."""
     _require_one_round(plan)
+    if canaries > MOST_PAGES:
+        raise ValueError(f"there are {canaries} canaries; expected at most {MOST_PAGES}.")
     classes = tuple(f"canary {number}" for number in range(canaries))
     made = [canary_page(name, number) for number, name in enumerate(classes)]
     offered = [canary_page("public", canaries + number) for number in range(_PUBLIC)]
