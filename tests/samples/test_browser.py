@@ -75,7 +75,7 @@ def _rename_fields(model: Path) -> None:
     path.write_text(path.read_text().replace("phone", "total"))
 
 
-CHROMIUM_S_OWN = {"update.googleapis.com", "accounts.google.com"}
+CHROMIUM_S_OWN = {"update.googleapis.com", "accounts.google.com", "android.clients.google.com"}
 """What Debian's Chromium asks by itself whatever it shows; here it finds none of them."""
 
 ELSEWHERE = "http://127.0.0.1:9/"
