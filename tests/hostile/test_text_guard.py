@@ -443,5 +443,5 @@ def test_the_guard_sees_a_square() -> None:
     def square(text: str) -> object:
         return [text.count("\0", start) for start in range(0, len(text), 16)]
 
-    assert is_steep(square, "x", 4000) is not None
+    assert is_steep(square, "x", 8000) is not None
     assert is_steep(lambda text: [character for character in text], "x", 4000) is None
