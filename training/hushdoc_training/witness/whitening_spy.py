@@ -76,7 +76,7 @@ class WhiteningSpy:
         """Returns the weights and bias that a layer has with a change."""
         weight, bias = self.layers[one]
         moved = change @ one.directions
-        return weight + moved, bias + shift - moved @ one.mean
+        return weight + moved, bias + (shift - moved @ one.mean)
 
 
 def close(one: torch.Tensor, other: torch.Tensor, most: float = 1e-6) -> bool:
