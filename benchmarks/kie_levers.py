@@ -4,6 +4,7 @@
     python benchmarks/kie_levers.py --quick                 a minute, figures without meaning
     python benchmarks/kie_levers.py --start runs/public --data corpus --declared-documents 300
     python benchmarks/kie_levers.py --start runs/public --documents 100 --fresh
+    python benchmarks/kie_levers.py --neighbours --read-layers 3 --only recipe --only whitened
 
 A public start learns invented receipts of tills; the private documents are invented receipts and
 invoices, in other wordings, from other countries and providers. The number of documents is
@@ -11,8 +12,10 @@ declared, the unit is a document, delta 1e-5. The encoder is frozen, so its outp
 once. Then the engine itself draws, clips, adds noise and steps: by the recipe's plan for so many
 documents and Adam at 0.03, and with each lever alone and some together, several times. What
 whitens, and what public second moments are of, are words of receipts of tills, never of the kind
-that is trained on. Where labels are renamed, the start has no rows for some. The last line is JSON:
-for each lever the mean and the standard deviation of F1 on documents that nothing was learned from.
+that is trained on. Where labels are renamed, the start has no rows for some. With --neighbours the
+levers are the settings of the recipe for so many documents and others a factor away from them: what
+the recipe chose is chosen again, on invented documents alone. The last line is JSON: for each lever
+the mean and the standard deviation of F1 on documents that nothing was learned from.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from hushdoc.document.document import Document
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training import invented
 from hushdoc_training.data import dataset
-from hushdoc_training.models import adapters, whitening
+from hushdoc_training.models import adapters, layout, whitening
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.noisy_adam import NoisyAdam, second_moments
@@ -141,6 +144,32 @@ LEVERS = {
 }
 
 
+def neighbours(count: int) -> dict[str, Lever]:
+    """Returns the settings of the recipe for so many documents, and those a factor away."""
+    base = recipe.of_size(count)
+    own = Lever(
+        whitened=base.private.scaling == "public",
+        learning_rate=base.private.learning_rate,
+        sampling_rate=base.sampling_rate,
+        steps=base.steps,
+        clipping_norm=base.clipping_norm,
+    )
+    halved, doubled = max(1, base.steps // 2), 2 * base.steps
+    return {
+        "recipe": own,
+        "half_the_rate": replace(own, learning_rate=base.private.learning_rate / 2),
+        "twice_the_rate": replace(own, learning_rate=base.private.learning_rate * 2),
+        "half_the_steps": replace(own, steps=halved),
+        "twice_the_steps": replace(own, steps=doubled),
+        "half_the_batch": replace(own, sampling_rate=base.sampling_rate / 2),
+        "twice_the_batch": replace(own, sampling_rate=min(1.0, base.sampling_rate * 2)),
+        "a_tenth_of_the_norm": replace(own, clipping_norm=base.clipping_norm / 10),
+        "ten_times_the_norm": replace(own, clipping_norm=base.clipping_norm * 10),
+        "whitened": replace(own, whitened=True, learning_rate=recipe.RATES["output", "public"]),
+        "not_whitened": replace(own, whitened=False, learning_rate=recipe.RATES["output", "none"]),
+    }
+
+
 class Head(nn.Module):
     """An output layer alone, which reads what a frozen encoder left."""
 
@@ -204,19 +233,25 @@ def main() -> int:
     parser.add_argument("--documents", type=int, help="to train on (default: 400)")
     parser.add_argument("--work", type=Path, help="keep the start here")
     parser.add_argument("--fresh", action="store_true", help="begin as if no label were known")
-    parser.add_argument("--only", action="append", choices=LEVERS, help="measure this lever")
+    parser.add_argument("--read-layers", type=int, default=1, help="of the encoder (default: 1)")
+    parser.add_argument("--neighbours", action="store_true", help="of the recipe, and itself")
+    parser.add_argument("--only", action="append", help="measure this lever")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     options = parser.parse_args()
     began, scale = time.monotonic(), QUICK if options.quick else FULL
     scale = replace(scale, private=options.documents or scale.private)
+    declared = options.declared_documents or scale.private
+    levers = neighbours(declared) if options.neighbours else LEVERS
+    if unknown := set(options.only or ()) - set(levers):
+        parser.error(f"no lever {', '.join(sorted(unknown))}; expected of {', '.join(levers)}")
     with tempfile.TemporaryDirectory() as scratch:
         work = options.work or Path(scratch)
         corpus = corpus_of(options.start or public_start(work / "start", scale), options, scale)
     count = options.declared_documents or len(corpus.words)
     begun = {rows: round(corpus.f1(Head(layer)), 4) for rows, layer in corpus.renamed.items()}
     result: dict[str, Any] = {"f1_public": begun.pop("kept"), "f1_renamed": begun, "f1": {}}
-    for name in options.only or LEVERS:
-        lever = replace(LEVERS[name], rows="fresh") if options.fresh else LEVERS[name]
+    for name in options.only or levers:
+        lever = replace(levers[name], rows="fresh") if options.fresh else levers[name]
         found = [trained(corpus, lever, scale, count) for _ in range(scale.runs)]
         spread = statistics.stdev(found) if len(found) > 1 else 0.0
         result["f1"][name] = [round(statistics.fmean(found), 4), round(spread, 4)]
@@ -226,6 +261,7 @@ def main() -> int:
         "declared_documents": count,
         "num_documents": len(corpus.words),
         "recipe": recipe.of_size(count).name,
+        "read_layers": options.read_layers,
         "num_scored": len(corpus.scored),
         "runs": scale.runs,
         "quick": options.quick,
@@ -271,6 +307,8 @@ def corpus_of(folder: Path, options: argparse.Namespace, scale: Scale) -> Corpus
     labels = LabelSet.from_documents(train + scored) if options.data else None
     start = kie_start.start_from(str(folder), labels, new_labels=labels is not None)
     model = start.model.eval()
+    if options.read_layers > 1:
+        layout.read_more(model, options.read_layers)
     _, _, layer = whitening.output_layer(model.inner)
     seen: list[torch.Tensor] = []
     white = public_inputs.of_documents(start, receipts_of_tills(scale.white, seed=7))
@@ -372,7 +410,8 @@ def trained(corpus: Corpus, lever: Lever, scale: Scale, count: int) -> float:
     head = Head(corpus.renamed[lever.rows])
     with adapters.merging(head):
         if lever.whitened:
-            whitening.adapt(head, corpus.white)
+            read = len(corpus.start.model.read_layers)
+            whitening.adapt(head, corpus.white, whitening.DIRECTIONS * (2 if read else 1))
         take_steps(head, corpus, plan, lever)
     return corpus.f1(head)
 
