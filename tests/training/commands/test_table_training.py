@@ -13,6 +13,7 @@ from hushdoc.__main__ import main
 from hushdoc_training import table_checkpoint
 from hushdoc_training.commands.table_options import MODES
 from hushdoc_training.recipes.hashed import private_audits
+from hushdoc_training.runs.claim_words import READABLE
 
 ROW_ATTACKS = {"antisymmetric rows", "value multiplicity"}
 
@@ -46,6 +47,7 @@ def test_the_claim_is_what_the_mode_can_guarantee(
     claim = table_checkpoint.load(runs / mode).claim
     (guarantee,) = claim.guarantees
     assert (guarantee.kind, guarantee.unit) == (kind, unit)
+    assert (READABLE in guarantee.assumes) == (unit == "document")
     if kind == "dp":
         assert guarantee.epsilon is not None
         assert 7.9 < guarantee.epsilon <= 8

@@ -41,6 +41,7 @@ from hushdoc_training.recipes.kie import public_inputs
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start
 from hushdoc_training.runs import state
+from hushdoc_training.runs.claim_words import READABLE, READING
 
 SETTINGS = FederatedSettings(
     training=PrivateSettings(trained="output", learning_rate=0.01),
@@ -131,6 +132,8 @@ def test_every_private_algorithm_claims_a_guarantee_against_each_adversary(
         assert guarantee.epsilon is not None
         assert guarantee.unit == plan.privacy_unit
         assert (guarantee.condition is None) == (guarantee.adversary == "model-recipient")
+        assert READABLE in guarantee.assumes
+    assert {*READING} <= {access.purpose for access in claim.data_accesses}
     # The plan has noise for the worst of them: a client that knows its own share.
     assert 7.9 < max(guarantee.epsilon or 0 for guarantee in claim.guarantees) <= 8.0001
     assert claim.training["federated"]["receipts"] == CLIENTS

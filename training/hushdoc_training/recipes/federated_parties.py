@@ -47,6 +47,7 @@ from hushdoc_training.federated.updates import (
 )
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import adapters
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.trained_tensors import count, load, trained_tensors, weights_of
 from hushdoc_training.receipt import Receipt
 from hushdoc_training.recipes import starts
@@ -54,6 +55,7 @@ from hushdoc_training.recipes.federated_tasks import TASKS, Start, Task, task_of
 from hushdoc_training.recipes.federated_updates import ClientUpdate, server_step_of
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.runs import start_weights
+from hushdoc_training.runs.claim_words import READABLE, READING
 from hushdoc_training.runs.receipts import Declared
 
 KEY, LEDGER = "key.pem", "ledger"
@@ -346,6 +348,8 @@ def declared_of(
         },
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=task.labels_from_documents(start),
+        accesses=claims.unaccounted(name, READING),
+        assumes=(READABLE,),
         unit_definition=duplicates.defined(definition) if grouped else definition,
         caveats=((duplicates.CAVEAT,) if grouped else ()) + caveats,
     )

@@ -18,6 +18,7 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import train_private
 from hushdoc_training.recipes.kie.settings import PrivateSettings
+from hushdoc_training.runs.claim_words import READABLE, READING
 
 KEYED = InventedConfig(document_types=("receipt",), providers=(0, 4), questions="keyed")
 
@@ -60,6 +61,8 @@ def test_runs_of_providers_are_added_up_and_refused_above_the_cap(
     assert (guarantee.unit, guarantee.hyperparameter_tuning) == ("provider", "accounted")
     assert "1 training run is in the ledger" in guarantee.composition
     assert any("the same provider in all runs" in assumed for assumed in guarantee.assumes)
+    assert READABLE in guarantee.assumes
+    assert {*READING} <= {access.purpose for access in claim.data_accesses}
     assert claim.protected_data[0].commitment is not None
     (run,) = kept.runs()
     assert (run.charged, run.reserved, run.closed) == (2, 2, True)

@@ -39,6 +39,7 @@ from hushdoc_training.recipes.kie.records import (
 )
 from hushdoc_training.recipes.kie.settings import PlainSettings
 from hushdoc_training.recipes.kie.start import Start, start_from
+from hushdoc_training.runs.claim_words import READABLE, READING
 from hushdoc_training.runs.step_log import read_log
 
 CPU = torch.device("cpu")
@@ -132,7 +133,8 @@ def test_every_architecture_trains_privately_and_comes_back(
     unused = {name for name in kept if "word_embeddings" not in name}
     assert any(never_reached in name for name in unused)
     assert set(claim.training["untrained_parameters"]) == unused
-    assert dropout_seeds.ASSUMED in claim.guarantees[0].assumes
+    assert {dropout_seeds.ASSUMED, READABLE} <= {*claim.guarantees[0].assumes}
+    assert {*READING} <= {access.purpose for access in claim.data_accesses}
     back = start_from(str(tmp_path / "run"), labels)
     batch = collate(back.encoder, windows_of(receipts[0], back.encoder, labels))
     inputs = (batch.input_ids, batch.bbox, batch.attention_mask)

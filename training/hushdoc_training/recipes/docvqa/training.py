@@ -24,6 +24,7 @@ from hushdoc_training.federated.central import ProviderTraining
 from hushdoc_training.federated.plan import PROVIDER
 from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -194,6 +195,8 @@ def train_private(
         public_data=(*history(start), *public_data, *prepared_by(settings)),
         training={**described(start), **_claimed(settings, local)},
         hyperparameter_tuning=hyperparameter_tuning,
+        accesses=claims.unaccounted(name, claim_words.READING),
+        assumes=(claim_words.READABLE,),
         unit_definition=duplicates.defined(defined) if grouped else defined,
         contribution_bound=None if local is None else moved,
         caveats=((duplicates.CAVEAT,) if grouped else ()) + caveats,

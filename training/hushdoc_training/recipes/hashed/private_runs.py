@@ -24,6 +24,7 @@ from hushdoc_training.crf import private_linear, term_release
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.private_view import PrivateView
@@ -33,6 +34,7 @@ from hushdoc_training.recipes.hashed.private_audits import Found
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.recipes.hashed.table_tasks import Clauses, TableTask
 from hushdoc_training.runs.account import Terms
+from hushdoc_training.runs.claim_words import READABLE, READING
 from hushdoc_training.runs.private_run import PrivateRun
 from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.run_folder import CHECKPOINT
@@ -120,6 +122,8 @@ def protect_documents(
         name=name,
         public_data=public.data,
         hyperparameter_tuning=hyperparameter_tuning,
+        accesses=claims.unaccounted(name, READING),
+        assumes=(READABLE,),
         unit_definition=duplicates.defined(unit_definition or UNIT_DEFINITIONS["document"])
         if grouped
         else unit_definition,

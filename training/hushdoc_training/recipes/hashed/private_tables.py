@@ -29,6 +29,7 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.runs import receipts
+from hushdoc_training.runs.claim_words import READABLE, READING
 from hushdoc_training.runs.receipts import Declared
 
 RELEASES = ("hash-table",)
@@ -82,6 +83,8 @@ def train_documents(
         public_data=public_data,
         labels_from_documents=corpus.names_from_documents,
         hyperparameter_tuning=hyperparameter_tuning,
+        accesses=claims.unaccounted(name, READING),
+        assumes=(READABLE,),
         unit_definition=unit_definition,
         training={
             **(training or {}),

@@ -19,6 +19,7 @@ from hushdoc.labels import LabelledDocument, Span, tags_of_pages
 from hushdoc.runtime.images import ImagePreprocessing, pixels_of_page
 from hushdoc_training import checkpoint, duplicates
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.private_view import COUNTS, HELD_OUT, TESTED, PrivateView
@@ -46,6 +47,7 @@ from hushdoc_training.recipes.starts import (
     require_carried,
 )
 from hushdoc_training.runs.account import Terms
+from hushdoc_training.runs.claim_words import READABLE, READING
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
@@ -162,6 +164,8 @@ def train_private(
         training=claimed_settings,
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=start.labels.taken_from_documents,
+        accesses=claims.unaccounted(name, READING),
+        assumes=(READABLE,),
         unit_definition=duplicates.defined(UNIT_DEFINITIONS[plan.privacy_unit])
         if grouped
         else None,
