@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ CREATE INDEX IF NOT EXISTS pages_by_place ON pages (path, page);
 CREATE INDEX IF NOT EXISTS fields_by_place ON fields (path, page);
 """
 
+PATIENCE = 30
+"""Seconds to wait for other programs that use the index."""
+
 
 @dataclass(frozen=True)
 class Match:
@@ -46,10 +50,9 @@ class Index:
     def __init__(self, file: Path, folder: Path, model: Any, fields: Any = None) -> None:
         """Opens or begins the index of a folder, by a model of embeddings and one of fields."""
         self.folder, self.model, self.fields, self._matrix = folder, model, fields, None
-        self._database = sqlite3.connect(file, timeout=30, isolation_level=None)
+        self._database = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None)
         try:
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.executescript(TABLES)
+            self._begin()
         except sqlite3.DatabaseError as error:
             self._database.close()
             why = f"'{file}' is no index: {error}. Name another file, or remove it yourself."
@@ -60,6 +63,20 @@ class Index:
                 for table in ("about", "files", "pages", "fields"):
                     self._database.execute(f"DELETE FROM {table}")
                 self._put("about", [("artifacts", made_by)])
+
+    def _begin(self) -> None:
+        """Makes the tables; SQLite itself does not wait for others to change how a file is kept."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._database.execute("PRAGMA journal_mode = WAL")
+                self._database.executescript(TABLES)
+                return
+            except sqlite3.OperationalError as error:
+                is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not is_busy or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
 
     def update(self) -> int:
         """Takes up what changed in the folder and returns how many files did."""

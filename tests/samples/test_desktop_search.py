@@ -95,6 +95,37 @@ def test_two_windows_use_one_index(index: Any, folder: Path, model: Any, tmp_pat
     assert len(one.search("glass")) == 2
 
 
+OPENED_AT_ONCE = """
+import multiprocessing, sys
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.path.insert(0, sys.argv[1])
+import index
+
+def opened(ready):
+    model = SimpleNamespace(certificate=SimpleNamespace(certificate_id="x"))
+    for number in range(60):
+        ready.wait()
+        index.Index(Path(f"{number}.sqlite"), Path(), model)
+
+context = multiprocessing.get_context("fork")
+ready = context.Barrier(4, timeout=60)
+programs = [context.Process(target=opened, args=(ready,)) for _ in range(4)]
+for program in programs:
+    program.start()
+for program in programs:
+    program.join()
+sys.exit(any(program.exitcode for program in programs))
+"""
+
+
+def test_programs_that_begin_an_index_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OPENED_AT_ONCE, SAMPLE]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_full_disk_leaves_the_index_as_it_was(
     index: Any, folder: Path, model: Any, tmp_path: Path
 ) -> None:
