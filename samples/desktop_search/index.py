@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,12 +20,14 @@ import hushdoc
 from hushdoc.errors import HushdocError, InputError, OutputWriteError, TaskMismatchError
 
 TABLES = """
+BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, changed INTEGER, size INTEGER, note TEXT);
 CREATE TABLE IF NOT EXISTS pages (path TEXT, page INTEGER, text TEXT, vector BLOB);
 CREATE TABLE IF NOT EXISTS fields (path TEXT, page INTEGER, label TEXT, text TEXT);
 CREATE INDEX IF NOT EXISTS pages_by_place ON pages (path, page);
 CREATE INDEX IF NOT EXISTS fields_by_place ON fields (path, page);
+COMMIT;
 """
 
 PATIENCE = 30
@@ -52,7 +53,7 @@ class Index:
         self.folder, self.model, self.fields, self._matrix = folder, model, fields, None
         self._database = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None)
         try:
-            self._begin()
+            self._database.executescript(TABLES)
         except sqlite3.DatabaseError as error:
             self._database.close()
             why = f"'{file}' is no index: {error}. Name another file, or remove it yourself."
@@ -64,27 +65,12 @@ class Index:
                     self._database.execute(f"DELETE FROM {table}")
                 self._put("about", [("artifacts", made_by)])
 
-    def _begin(self) -> None:
-        """Makes the tables; SQLite itself does not wait for others to change how a file is kept."""
-        until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                self._database.execute("PRAGMA journal_mode = WAL")
-                self._database.executescript(TABLES)
-                return
-            except sqlite3.OperationalError as error:
-                is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-                if not is_busy or time.monotonic() > until:
-                    raise
-                time.sleep(0.02)
-
     def update(self) -> int:
         """Takes up what changed in the folder and returns how many files did."""
         states = {}
-        for path in self.folder.rglob("[!.]*"):
-            if path.is_file():
-                found = path.stat()
-                states[str(path.relative_to(self.folder))] = (found.st_mtime_ns, found.st_size)
+        for path in filter(Path.is_file, self.folder.rglob("[!.]*")):
+            found = path.stat()
+            states[str(path.relative_to(self.folder))] = (found.st_mtime_ns, found.st_size)
         known = {row[0]: row[1:] for row in self._rows("SELECT path, changed, size FROM files")}
         changed = sorted(n for n in {*known, *states} if known.get(n) != states.get(n))
         for name in changed:
@@ -110,8 +96,8 @@ class Index:
             name, page = places[row]
             where = "WHERE path = ? AND page = ?"
             [(text,)] = self._rows(f"SELECT text FROM pages {where}", places[row])
-            fields = self._rows(f"SELECT label, text FROM fields {where}", places[row])
-            found.append(Match(self.folder / name, page, float(scores[row]), text, tuple(fields)))
+            fields = tuple(self._rows(f"SELECT label, text FROM fields {where}", places[row]))
+            found.append(Match(self.folder / name, page, float(scores[row]), text, fields))
         return found
 
     def notes(self) -> dict[str, str]:
@@ -145,9 +131,8 @@ class Index:
         return self._matrix[1:]
 
     def _put(self, table: str, rows: list[Any]) -> None:
-        if rows:
-            places = ", ".join("?" * len(rows[0]))
-            self._database.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
+        for row in rows:
+            self._rows(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
 
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
         return self._database.execute(query, values).fetchall()
@@ -160,7 +145,5 @@ class Index:
                 self._database.execute("BEGIN IMMEDIATE")
                 yield
         except sqlite3.OperationalError as error:
-            raise OutputWriteError(
-                f"The index could not be written: {error}. It is as it was before. Free some "
-                "space, or wait for the other program."
-            ) from error
+            why = f"The index could not be written: {error}. It is as it was before. Free some"
+            raise OutputWriteError(f"{why} space, or wait for the other program.") from error
