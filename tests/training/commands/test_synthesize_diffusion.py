@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from hushdoc import labelled_files
 from hushdoc.__main__ import main
-from hushdoc_training import drawn_checkpoint
+from hushdoc_training import drawn_checkpoint, duplicates, invented
 from hushdoc_training.recipes.synthesis import public_images
+from hushdoc_training.recipes.synthesis.diffusion import ALONE
 
 SMALL = ("--size", "tiny", "--autoencoder-steps", "1", "--steps", "1", "--batch-size", "2")
 DIFFUSION = ("--steps", "1", "--multiplicity", "1", "--sampler", "ddim", "--sampling-steps", "1")
@@ -30,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shades = rng.integers(0, 255, (40, 32), dtype=np.uint8)
             Image.fromarray(shades).save(folder / name / f"{number}.png")
     command = ["synthesize", "pretrain", "--public", str(folder / "public"), *SMALL, "--quiet"]
-    assert main([*command, "--out", str(folder / "start")]) == 0
+    assert main([*command, "--public-overlap", "none", "--out", str(folder / "start")]) == 0
     return folder
 
 
@@ -86,6 +88,7 @@ def test_dp_promise_says_what_its_paper_claims_and_that_it_does_not_hold(
         (("--documents-changed",), 2),
         (("--start", "nowhere"), 4),
         (("--layouts", "nowhere"), 3),
+        (("--layouts-policy", "nowhere"), 3),
         (("--delta", "1e-3", "--expected-records", "8"), 5),
         (("--method", "dp-promise"), 2),
         (("--for-comparison",), 2),
@@ -126,3 +129,93 @@ def test_a_copy_of_private_pages_gives_no_layouts_and_other_pages_are_said_to_be
     assert {*public_images.TREATMENTS} <= compared
     assert {*public_images.ASSUMES} <= {*claim.guarantees[0].assumes}
     assert public_images.NOT_AMONG_THEM in claim.caveats
+
+
+@pytest.fixture(scope="module")
+def receipts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a sealed set that private receipts voted for, with its policy beside it."""
+    folder = tmp_path_factory.mktemp("evolution")
+    config = invented.InventedConfig(document_types=("receipt",))
+    data = folder / "receipts.jsonl"
+    labelled_files.write(data, invented.documents(seed=2, count=3, config=config))
+    made = (
+        "--pool",
+        "8",
+        "--nearest",
+        "2",
+        "--documents",
+        "3",
+        "--types",
+        "receipt",
+        "--epsilon",
+        "1",
+        "--quiet",
+    )
+    run_of = ["synthesize", "evolution", "--data", str(data), "--out", str(folder / "run"), *made]
+    assert main(run_of) == 0
+    keys = folder / "key"
+    assert main(["keygen", "--out", str(keys), "--name", "tests"]) == 0
+    away = ["export", str(folder / "run"), "--out", str(folder / "set"), "--key", f"{keys}.key"]
+    assert main([*away, "--name", "receipts"]) == 0
+    (folder / "policy.toml").write_text(
+        'max_epsilon = 1.01\nmax_delta = 1e-4\nprivacy_units = ["document"]\n'
+        f'adversary = "synthetic-data-recipient"\ntrust = "{keys}.trust.json"\n'
+    )
+    return folder
+
+
+def test_pages_have_the_layouts_of_a_sealed_set_and_both_budgets_are_added_up(
+    folder: Path, receipts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = ("--label", "letter", "--label", "note", "--pages", "2", "--epsilon", "2")
+    sealed = ("--layouts", str(receipts / "set"))
+    policy = ("--layouts-policy", str(receipts / "policy.toml"))
+    assert run(folder, tmp_path / "run", *labels, *sealed) != 0
+    assert not (tmp_path / "run").exists()
+    assert run(folder, tmp_path / "run", *labels, *sealed, *policy) == 0
+    claim = drawn_checkpoint.load(tmp_path / "run").claim
+    (guarantee,) = claim.guarantees
+    assert guarantee.adversary == "synthetic-data-recipient"
+    assert guarantee.unit_definition == ALONE
+    assert len(claim.protected_data) == 2
+    assert {data.uses for data in claim.public_data} == {("pretraining",)}
+    assert {duplicates.CAVEAT, duplicates.IMAGES_CAVEAT} <= {*claim.caveats}
+    assert guarantee.epsilon is not None
+    assert 2.1 < guarantee.epsilon < 3  # of 1 and 2, composed
+    key = str(receipts / "key")
+    away = ["export", str(tmp_path / "run"), "--out", str(tmp_path / "away"), "--key", f"{key}.key"]
+    assert main([*away, "--name", "scans"]) == 0
+    asked = [
+        "verify",
+        str(tmp_path / "away"),
+        "--trust",
+        f"{key}.trust.json",
+        "--max-delta",
+        "1e-4",
+    ]
+    asked += ["--unit", "document", "--adversary", "synthetic-data-recipient", "--max-epsilon"]
+    assert main([*asked, "3"]) == 0
+    assert main([*asked, "2.1"]) != 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "further", "said"),
+    [("0.5", (), "EPSILON_TOO_LARGE"), ("1.01", PROMISE, "would lose")],
+)
+def test_a_set_that_is_refused_gives_no_layouts(
+    allowed: str,
+    further: tuple[str, ...],
+    said: str,
+    folder: Path,
+    receipts: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text((receipts / "policy.toml").read_text().replace("1.01", allowed))
+    sealed = ("--layouts", str(receipts / "set"), "--layouts-policy", str(policy))
+    labels = ("--label", "letter", "--label", "note")
+    assert run(folder, tmp_path / "run", *labels, *sealed, *further) != 0
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -115,6 +115,13 @@ def register_diffusion(methods: Subcommands) -> None:
         f"{IMAGES} (default: {LAYOUTS})",
     )
     add_number(made, "--layout-documents", "N", 500, "number of such pages")
+    made.add_argument(
+        "--layouts-policy",
+        type=Path,
+        metavar="POLICY",
+        help="a policy in TOML that the sealed set of synthetic documents in --layouts has to "
+        "satisfy; its guarantee is added up with that of training",
+    )
     add_overlap(made)
     add_choice(made, "--sampler", ("ddpm", "ddim"), "ddpm", "how noise is taken away")
     add_number(made, "--sampling-steps", "N", 200, "in how many steps")
@@ -237,6 +244,10 @@ def run_diffusion(options: argparse.Namespace) -> int:
         promise = PromiseSettings(steps=options.first_steps, since=options.first_times)
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     start = diffusion_start.load(options.start)
+    if options.layouts_policy is not None and not start.denoiser.preset.layout:
+        options.refuse_usage(
+            "--layouts-policy is of a start that reads layouts, and this one doesn't"
+        )
     classed = bool(start.classes) or settings.trained != "all"
     if classed and not settings.classes:
         warn_of_labels()
@@ -337,15 +348,20 @@ def overlaps(location: str, other: str) -> bool:
 
 
 def _layouts(options: argparse.Namespace, start: DiffusionStart) -> Layouts | None:
-    """Returns the layouts of public pages, where a start reads layouts."""
+    """Returns the layouts of public pages or a sealed set, where a start reads layouts."""
     if not start.denoiser.preset.layout:
         return None
+    from hushdoc.policy.policy import Policy
+    from hushdoc.synthetic_documents import SyntheticDocuments
     from hushdoc_training.data import dataset, image_sets
     from hushdoc_training.recipes.synthesis import page_squares, public_images
     from hushdoc_training.recipes.synthesis.diffusion import Layouts
     from hushdoc_training.synthesis import masks
 
     size = start.codec.preset.image_size
+    if options.layouts_policy is not None:
+        policy = Policy.from_toml(options.layouts_policy)
+        return Layouts.of_set(SyntheticDocuments.open(options.layouts, policy=policy), size)
     source = dataset.Source(location=options.layouts, documents=options.layout_documents)
     files: dict[str, str] = {}
     if source.is_invented:

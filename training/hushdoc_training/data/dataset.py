@@ -155,8 +155,8 @@ def refuse_releases(path: Path) -> None:
     if (path / MANIFEST_FILE).is_file():
         raise AnnotationError(
             f"'{printable(path)}' is a sealed artifact, whose documents are read only once it is "
-            "verified. Train on a set of synthetic documents with `--synthetic POLICY`, which says "
-            "what its certificate has to guarantee."
+            "verified. Name the policy that a set of synthetic documents has to satisfy: with "
+            "`--synthetic POLICY` to train on it, with `--layouts-policy POLICY` for its layouts."
         )
     if any((path / name).is_file() for name in ("checkpoint.json", "run.json")):
         raise AnnotationError(

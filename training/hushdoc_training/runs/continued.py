@@ -1,4 +1,4 @@
-"""Claims of models that went on from a released one: whoever receives both holds both.
+"""Claims of what went on from a release, mostly a model: whoever receives both holds both.
 
 So nothing that the first gave away is taken back, and a guarantee holds for both together, for a
 document that was in both. What was trained on synthetic documents is such a model.
@@ -52,6 +52,7 @@ def added(claim: Claim, before: Claim) -> Claim:
     same = len(of) == 1 and None not in of
     known = same and _holds(_transcript(claim, new), _transcript(before, earlier))
     both = listed_together(claim, before)
+    new = _with_terms_of(earlier, new)
     if known:
         return replace(both, guarantees=(new,))
     return replace(
@@ -146,23 +147,32 @@ def one_guarantee(claim: Claim) -> tuple[Guarantee]:
     return (claim.guarantees[0],)
 
 
+def _with_terms_of(earlier: Guarantee, new: Guarantee) -> Guarantee:
+    """Returns a guarantee that also needs and lacks what the earlier one does."""
+    tunings = (earlier.hyperparameter_tuning, new.hyperparameter_tuning)
+    return replace(
+        new,
+        assumes=both_of(earlier.assumes, new.assumes),
+        covers_all_private_accesses=(
+            earlier.covers_all_private_accesses and new.covers_all_private_accesses
+        ),
+        hyperparameter_tuning=max(tunings, key=_TUNINGS.index),
+    )
+
+
 def _composed(new: Guarantee, earlier: Guarantee, claim: Claim, before: Claim) -> Guarantee:
     mechanism = _mechanism(before, earlier, claim, new)
     if new.delta is None:
         raise ValueError("The guarantee of the further training has no delta.")
     return replace(
         new,
-        assumes=both_of(earlier.assumes, new.assumes),
         epsilon=pld.epsilon(mechanism, new.delta),
         profile=tuple((pld.epsilon(mechanism, delta), delta) for _, delta in new.profile),
         gdp_mu=gdp.mu(mechanism),
         sampling_as_implemented=claim_words.sampling(new.sampling_as_implemented, mechanism),
-        composition=f"two trainings, the second went on from the released model of the first, and "
-        f"both are added up for a document that was in both; the first: {earlier.composition}; the "
-        f"second: {new.composition}",
-        hyperparameter_tuning=max(
-            earlier.hyperparameter_tuning, new.hyperparameter_tuning, key=_TUNINGS.index
-        ),
+        composition="two trainings, the second went on from what the first released, and both are "
+        f"added up for a document that was in both; the first: {earlier.composition}; the second: "
+        f"{new.composition}",
     )
 
 

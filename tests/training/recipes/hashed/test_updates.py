@@ -105,6 +105,28 @@ def test_settings_chosen_by_results_stay_so() -> None:
         assert any("not part of epsilon" in caveat for caveat in both.caveats)
 
 
+def test_what_the_first_assumes_and_left_uncovered_stays_so_also_in_a_ledger() -> None:
+    first = private("mail", 3)
+    [guarantee] = first.guarantees
+    lacking = replace(guarantee, covers_all_private_accesses=False, assumes=("no copies",))
+    first = replace(first, guarantees=(lacking,))
+    [data] = first.protected_data
+    shared = replace(data, commitment="ab" * 32)
+    events = (first.transcripts["training"], private("mail", 2).transcripts["training"])
+    in_ledger = replace(
+        private("mail", 2),
+        protected_data=(shared,),
+        transcripts={"training": Sequence(events=events)},
+    )
+    for both in (
+        continued.added(private("mail", 2), first),
+        continued.added(in_ledger, replace(first, protected_data=(shared,))),
+    ):
+        assert len(both.transcripts["training"].events) == 2  # type: ignore[union-attr]
+        assert not both.guarantees[0].covers_all_private_accesses
+        assert "no copies" in both.guarantees[0].assumes
+
+
 def test_documents_of_another_meaning_are_not_added_up() -> None:
     tweets = private("tweets", 3, unit_definition="one sentence")
     with pytest.raises(CheckpointError, match="expected dp for each document"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,10 @@ from PIL import Image
 
 from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.errors import AnnotationError, PrivacyError
+from hushdoc.synthetic_documents import SyntheticDocuments
 from hushdoc.system import atomic_files
 from hushdoc.system.progress import TaskProgress
-from hushdoc_training import drawn_checkpoint, duplicates
+from hushdoc_training import drawn_checkpoint, duplicates, inherited_claims
 from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import diffusion_schedule
@@ -44,7 +45,7 @@ from hushdoc_training.recipes.synthesis.denoising import PageExample
 from hushdoc_training.recipes.synthesis.diffusion_settings import DiffusionSettings
 from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
 from hushdoc_training.recipes.synthesis.page_squares import Floats
-from hushdoc_training.runs import start_weights
+from hushdoc_training.runs import continued, start_weights
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.claim_words import (
     READABLE,
@@ -58,6 +59,17 @@ from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
 
 UNIT = f"{UNIT_DEFINITIONS['document']}; {duplicates.SAME_IMAGES}"
+ALONE = (
+    f"{UNIT_DEFINITIONS['document']}, where no other has the same words or images of the same files"
+)
+"""The unit where a set of synthetic documents gives the layouts: a guarantee for any of SETS_UNITS
+is one for it, and so is one for UNIT."""
+
+SETS_UNITS = (
+    UNIT_DEFINITIONS["document"],
+    duplicates.defined(UNIT_DEFINITIONS["document"]),
+    UNIT,
+)
 CHOSEN = (
     "the number of pages of each class, the sampler and its settings, and the scale of latents "
     "were chosen without looking at the documents"
@@ -72,20 +84,43 @@ _DRAWN = "drawn"
 
 @dataclass(frozen=True, kw_only=True)
 class Layouts:
-    """Layouts to draw pages for, of public documents.
+    """Layouts to draw pages for, of public documents or a sealed set of synthetic ones.
 
     Attributes:
         name: What a certificate calls them.
         masks: Of each, shape [size, size].
-        public: What a certificate says of the documents; None for those of the start.
-        files: `public_images.files_of` the documents; none of invented ones, which can't be
-            protected ones.
+        public: What a certificate says of the documents; None for those of the start or a set.
+        files: `public_images.files_of` the documents; none of invented ones and of a set, which
+            can't be protected ones.
+        claim: What the set's certificate claims, which is added up; None of public documents.
     """
 
     name: str
     masks: Sequence[Floats]
     public: PublicData | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+    claim: Claim | None = None
+
+    @classmethod
+    def of_set(cls, documents: SyntheticDocuments, size: int) -> Layouts:
+        """Returns the layouts of a verified set's pages that have words.
+
+        Raises:
+            PrivacyError: The set's guarantee is for another unit, or for nobody who receives it.
+        """
+        claim = inherited_claims.claim_of(documents, training={}, releases=())
+        (guarantee,) = continued.one_guarantee(claim)
+        if guarantee.unit_definition not in SETS_UNITS:
+            raise PrivacyError(
+                f"The set of the layouts protects each {guarantee.unit} "
+                f"({guarantee.unit_definition}); expected one document, which is what the pages "
+                "here protect. Take a set of `hushdoc synthesize evolution`."
+            )
+        return cls(
+            name=f"synthetic documents '{documents.certificate.model.name}'",
+            masks=page_squares.masks_of([one.labelled for one in documents.documents], size),
+            claim=replace(claim, guarantees=(replace(guarantee, unit_definition=ALONE),)),
+        )
 
 
 def train(
@@ -112,7 +147,8 @@ def train(
 
     Raises:
         AnnotationError: An image can't be read, or there is no layout with text.
-        CheckpointError: There is nothing to resume.
+        CheckpointError: There is nothing to resume, or the guarantee of the layouts' set can't be
+            added to one of pages.
         EmptyDocumentError: There is no document.
         InputError: The ledger can't be read, or counts another unit or at another delta.
         OutputExistsError: The folder holds something.
@@ -125,6 +161,7 @@ def train(
     used = layouts if start.denoiser.preset.layout else None
     learned = settings.trained == "layouts"
     files = {} if used is None else used.files
+    before = None if used is None else used.claim
     public_images.require_apart(files, documents)
     declared = Declared(
         name=name,
@@ -139,12 +176,12 @@ def train(
         labels_from_documents=labels_from_documents,
         accesses=claims.unaccounted(name, READING | (public_images.TREATMENTS if files else {})),
         assumes=(
-            f"the layouts{' to begin with' if learned else ''}, {CHOSEN}",
+            CHOSEN if before else f"the layouts{' to begin with' if learned else ''}, {CHOSEN}",
             READABLE,
             *(public_images.ASSUMES if files else ()),
         ),
         releases=("synthetic-records",),
-        unit_definition=UNIT,
+        unit_definition=UNIT if before is None else ALONE,
         contribution_bound=f"{gradient_bound('document', plan.clipping_norm)}; {UNDECLARED}"
         if settings.classes
         else None,
@@ -152,6 +189,7 @@ def train(
             duplicates.IMAGES_CAVEAT,
             *((public_images.NOT_AMONG_THEM,) if files else ()),
         ),
+        started_from=before,
         what=SYNTHETIC_PAGES,
     )
     terms = Terms(

@@ -66,13 +66,19 @@ def train(
         EmptyDocumentError: There is no document.
         OutputExistsError: The folder holds something.
         PrivacyError: The start has seen protected documents, or a layout is of a protected page.
-        ValueError: The plan is not one of whole documents, or not all of the denoiser is trained.
+        ValueError: The plan is not one of whole documents, the layouts are of synthetic documents,
+            or not all of the denoiser is trained.
     """
     if settings.trained != "all":
         raise ValueError(f"trained is '{settings.trained}'; DP-Promise trains all.")
     diffusion.require_fitting(start, plan, settings, layouts)
     page_squares.require_known(documents, settings.classes)
     used = layouts if start.denoiser.preset.layout else None
+    if used is not None and used.claim is not None:
+        raise ValueError(
+            "The layouts are of synthetic documents, whose guarantee DP-Promise, which has none, "
+            "would lose. Give layouts of public or invented pages."
+        )
     public_images.require_apart({} if used is None else used.files, documents)
     denoiser, records = diffusion.prepared(start, documents, settings, used)
     shared = {"mode": "dp-promise", **asdict(settings), "first_phase": asdict(promise)}
