@@ -103,6 +103,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--pages", type=int, default=600, help="pages of an arm and of a pool")
     parser.add_argument("--vote", default="moments", help="pages, factors or moments")
+    parser.add_argument("--features", default="words", help="of votes: words or words+image")
     parser.add_argument("--sheets", type=Path, help="folder for a contact sheet of each arm")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     parser.add_argument("--processes", type=int, default=2, help="seeds at the same time")
@@ -132,6 +133,7 @@ def main() -> int:
         "seeds": options.seeds,
         "pages": options.pages,
         "vote": options.vote,
+        "features": options.features,
         "labels": scored_labels(test),
         "data": Path(options.data).name,
         "quick": options.quick,
@@ -164,6 +166,7 @@ def figures(
 
     plain = EvolutionSettings(
         vote=options.vote,
+        features=options.features,
         pool=options.pages,
         documents=options.pages,
         labels=options.labels,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
@@ -49,6 +53,34 @@ def test_a_document_is_embedded_alone_and_values_by_their_shapes() -> None:
     other = embedding.embed(document("Date", "2019-02-01"))
     assert np.linalg.norm(first - other) > 0.3
     assert embedding.words_of(document("TOTAL: 12,50", "total")) == {"total", "00,00"}
+
+
+def test_images_are_a_fifth_of_a_point_and_a_page_without_one_is_white() -> None:
+    def shown(shades: np.ndarray) -> Document:
+        stream = io.BytesIO()
+        Image.fromarray(shades.astype(np.uint8)).save(stream, format="PNG")
+        one = document("Total:", "RM12.50")
+        return replace(one, pages=(replace(one.pages[0], image=stream.getvalue()),))
+
+    def point(one: Document) -> np.ndarray:
+        return embedding.embed(one, features="words+image")
+
+    words = embedding.embed(document("Total:", "RM12.50"))
+    half = np.full((32, 32), 255)
+    half[:, :16] = 0
+    dark = point(shown(half))
+    assert dark.shape == (embedding.size_of("words+image"),)
+    assert np.linalg.norm(dark) == pytest.approx(1.0)
+    assert np.allclose(dark[: embedding.SIZE], words * 0.8**0.5)
+    # Eight of sixteen columns are black: 128 cells share the norm, the others have none; the page
+    # is drawn in its own size first, which blurs the edge between them.
+    cells = dark[embedding.SIZE :].reshape(16, 16)
+    assert np.allclose(cells[:, :7], (0.2 / 128) ** 0.5, rtol=0.01)
+    assert np.allclose(cells[:, 9:], 0.0)
+    white, none = point(shown(np.full((8, 8), 255))), point(document("Total:", "RM12.50"))
+    assert np.allclose(white, none)
+    assert np.linalg.norm(none) == pytest.approx(0.8**0.5)
+    assert not point(document()).any()
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,14 @@ def _register_evolution(methods: Subcommands) -> None:
         "what documents vote for: the nearest invented pages, what those were made from, or their "
         "own place, to which the invented pages are fitted; of public pages no factors",
     )
+    add_choice(
+        privacy,
+        "--features",
+        ("words", "words+image"),  # embedding.FEATURES, whose module loads numpy
+        "words",
+        "what is looked at of a document to tell what is like it: words and boxes, or its page "
+        "images besides, for which invented pages have to be drawn",
+    )
     add_number(privacy, "--pool", "N", 600, "number of pages to vote for in a round")
     add_number(privacy, "--nearest", "N", 10, "number of pages that a document votes for")
     add_number(privacy, "--fits", "N", 4, "number of pools that a sum of moments is fitted to")
@@ -136,7 +144,7 @@ def _register_evolution(methods: Subcommands) -> None:
     add_votes(evolution, privacy, rounds=1, expected_records=500)
     add_duplicates(evolution, privacy)
     evolution.add_argument("--quiet", action="store_true", help="print no progress")
-    evolution.mark_expert("--seed", "--pool", "--nearest", "--fits", "--words")
+    evolution.mark_expert("--seed", "--pool", "--nearest", "--fits", "--words", "--features")
     evolution.set_defaults(run=run_evolution, extra="training")
 
 
@@ -270,6 +278,7 @@ def _settings(options: argparse.Namespace) -> EvolutionSettings:
     with usage_errors(options):
         return EvolutionSettings(
             vote=options.vote,
+            features=options.features,
             pool=options.pool,
             nearest=options.nearest,
             fits=options.fits,

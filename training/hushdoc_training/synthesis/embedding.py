@@ -1,4 +1,4 @@
-"""Embedding: a document as a point, by a fixed public function of its words and boxes alone.
+"""Embedding: a document as a point, by a fixed public function of its words, boxes and images.
 
 Contract: nothing here is fitted. A document's point depends on no other document, so one document
 more casts one vote more and changes no other. Whoever changes anything here raises VERSION.
@@ -12,9 +12,11 @@ from collections.abc import Iterable, Sequence
 import mmh3
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from hushdoc.document.document import Document
 from hushdoc.document.page import Page
+from hushdoc.reading import drawing
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,6 +26,11 @@ _WORDS, _SHAPES, _ROWS, _COLUMNS, _STATISTICS = 512, 128, 12, 8, 5
 SIZE = _WORDS + _SHAPES + _ROWS * _COLUMNS + _STATISTICS
 """Numbers of a point: hashed words, shapes of dates and amounts, layout, statistics."""
 
+FEATURES = ("words", "words+image")
+"""What a point is computed from: words and their boxes alone, or the page's image besides."""
+
+_CELLS, _IMAGE_SHARE = 16, 0.2
+
 _SHARES = (0.4, 0.3, 0.2, 0.1)
 """What the squares of the blocks' norms add up to; together 1."""
 
@@ -31,17 +38,39 @@ _VALUE = re.compile(r"\d.*\d|\d")
 _DIGIT, _CAPITALS, _SMALL = re.compile(r"\d"), re.compile(r"[A-Z]+"), re.compile(r"[a-z]+")
 
 
-def embed(document: Document) -> Floats:
+def size_of(features: str) -> int:
+    """Returns how many numbers a point has."""
+    return SIZE if features == "words" else SIZE + _CELLS**2
+
+
+def embed(document: Document, *, features: str = "words") -> Floats:
     """Returns the point of a document, of a norm of at most 1: the mean over its pages.
 
     A document without words, or with a box that is not finite, is at 0 and votes for nothing.
+    Where images are read, that of a page without one is as if it were white.
     """
-    points = [_page(page) for page in document.pages if page.words]
-    point = np.mean(points, axis=0) if points else np.zeros(SIZE)
-    return point if np.isfinite(point).all() else np.zeros(SIZE)
+    points = [_page(page, features) for page in document.pages if page.words]
+    point = np.mean(points, axis=0) if points else np.zeros(size_of(features))
+    return point if np.isfinite(point).all() else np.zeros(size_of(features))
 
 
-def _page(page: Page) -> Floats:
+def _page(page: Page, features: str) -> Floats:
+    if features == "words":
+        return _worded(page)
+    parts = np.sqrt(1 - _IMAGE_SHARE) * _worded(page), np.sqrt(_IMAGE_SHARE) * _unit(_ink(page))
+    return np.concatenate(parts)
+
+
+def _ink(page: Page) -> Floats:
+    """Returns how dark each cell of a page is, from 0 to 1, as a root."""
+    image = drawing.page_image(page)
+    if image is None:
+        return np.zeros(_CELLS**2)
+    small = image.convert("L").resize((_CELLS, _CELLS), Image.Resampling.BOX)
+    return np.sqrt(1 - np.asarray(small, dtype=np.float64) / 255).ravel()
+
+
+def _worded(page: Page) -> Floats:
     texts = [word.text for word in page.words]
     boxes = np.array([word.box.to_list() for word in page.words], dtype=np.float64)
     if not np.isfinite(boxes).all():

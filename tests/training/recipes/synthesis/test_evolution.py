@@ -136,6 +136,23 @@ def test_votes_become_a_checkpoint_with_what_was_spent(vote: str, tmp_path: Path
     assert "gradient" not in made.claim.protected_data[0].contribution_bound
 
 
+def test_images_are_voted_for_where_they_are_asked_for(tmp_path: Path) -> None:
+    settings = replace(SMALL, vote="pages", nearest=1, documents=1, features="words+image")
+    pool = evolution.first_pool(settings)
+    shown = released.with_image(pool[0], settings.labels)
+    spoiled = tmp_path / "page.png"
+    spoiled.write_bytes(b"no image")
+    (page,) = shown.document.pages
+    broken = replace(shown.document, pages=(replace(page, image=spoiled),))
+    with pytest.raises(InputError):
+        run(tmp_path / "broken", documents=[replace(shown, document=broken)], settings=settings)
+    assert not (tmp_path / "broken").exists()
+    outcome = run(tmp_path / "run", documents=[shown] * 8, settings=settings, copies="keep")
+    assert outcome == Outcome(charged=1, interrupted=False)
+    made = synthetic_checkpoint.load(tmp_path / "run")
+    assert made.claim.training["features"] == "words+image"
+
+
 def test_no_word_of_a_private_page_is_released_or_kept(tmp_path: Path) -> None:
     run(
         tmp_path / "run", ledger=Ledger.create(tmp_path / "ledger", data="r", epsilon=9, delta=1e-5)

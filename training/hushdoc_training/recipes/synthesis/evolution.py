@@ -109,7 +109,8 @@ def evolve(
     Raises:
         AnnotationError: There is no document.
         CheckpointError: There is nothing to resume, or no round was saved and none is left.
-        InputError: The ledger can't be read, or counts another unit or at another delta.
+        InputError: The ledger can't be read, or counts another unit or at another delta, or an
+            image can't be read where images are looked at.
         OutputExistsError: The folder holds something.
         PrivacyError: The ledger has no room for the run, or its certificate would not be trusted.
         ValueError: The plan is not one of votes of whole documents.
@@ -132,16 +133,25 @@ def evolve(
         out=out,
         plan=plan,
         terms=terms,
-        settings={"mode": "evolution", "copies": copies, **asdict(settings)},
+        settings={
+            "mode": "evolution",
+            "copies": copies,
+            **asdict(settings),
+            **(
+                {}
+                if settings.features == "words"
+                else {"images": identity.images_digest(documents)}
+            ),
+        },
         resume=resume,
         quiet=quiet,
     )
     recipe.announce()
     if (ended := recipe.ended()) is not None:
         return ended
+    records = _points(documents, copies, words, settings.features)
     run = recipe.open()
     with state.locked(run.folder / SETTINGS):
-        records = _points(documents, copies, words)
         return _take_rounds(run, records, settings, words, simulator, quiet=quiet)
 
 
@@ -185,7 +195,7 @@ def _declared(
 
 
 def _points(
-    documents: Sequence[LabelledDocument], copies: str, words: PublicWords
+    documents: Sequence[LabelledDocument], copies: str, words: PublicWords, features: str
 ) -> Records[Floats]:
     """Returns the point of every document and its words of the list; of copies, of one."""
     kept = list(documents)
@@ -201,7 +211,7 @@ def _points(
 
     def point(document: Document) -> Floats:
         listed = ballots.presence(embedding.words_of(document), words.words)
-        return np.concatenate([embedding.embed(document), listed])
+        return np.concatenate([embedding.embed(document, features=features), listed])
 
     return Records([[point(labelled.document)] for labelled in kept], unit="document")
 
@@ -234,7 +244,7 @@ def _take_rounds(
                 cast = ballots.ballot(settings.vote, pool, nearest=settings.nearest)
                 size = ballots.size_of(settings.vote, pool)
                 if words.words:
-                    cast = ballots.with_words(cast, embedding.SIZE)
+                    cast = ballots.with_words(cast, embedding.size_of(settings.features))
                 sums = votes.sums(cast, size + len(words.words))
                 save_sums(run.folder, number, sums, votes.receipt)
             steering.follow(items, pool, sums, votes.deviation, number)

@@ -12,6 +12,7 @@ from hushdoc_training.invented.label_sets import LABEL_SETS
 from hushdoc_training.invented.settings import KNOWN_TYPES
 from hushdoc_training.invented.specification import FACTORS
 from hushdoc_training.synthesis.ballots import VOTES
+from hushdoc_training.synthesis.embedding import FEATURES
 from hushdoc_training.synthetic_checkpoint import MOST_DOCUMENTS
 
 _SHARES = {
@@ -35,6 +36,8 @@ class EvolutionSettings:
 
     Attributes:
         vote: One of `ballots.VOTES`.
+        features: One of `embedding.FEATURES`: what is looked at of a document; images of invented
+            pages have to be drawn for it, which takes a tenth of a second each.
         pool: How many public documents are voted for in a round.
         nearest: For how many of them a document votes.
         fits: To how many pools one after the other a noisy sum of `moments` is fitted.
@@ -49,6 +52,7 @@ class EvolutionSettings:
     """
 
     vote: str = "moments"
+    features: str = "words"
     pool: int = 600
     nearest: int = 10
     fits: int = 4
@@ -60,6 +64,7 @@ class EvolutionSettings:
     def __post_init__(self) -> None:
         """Raises ValueError where nothing could be voted for."""
         arguments.choice(self.vote, VOTES, what="vote")
+        arguments.choice(self.features, FEATURES, what="features")
         arguments.choice(self.labels, tuple(LABEL_SETS), what="labels")
         for name, least, most in (
             ("pool", 1, MOST_POOL),

@@ -192,10 +192,11 @@ class Generator:
 
     def pool_of(self, items: Sequence[Specification], seen: Seen = unseen) -> Pool:
         """Returns pages to vote for, laid out and embedded."""
-        points = []
+        features, points = self.settings.features, []
+        made = released.document_of if features == "words" else released.with_image
         for one in items:
-            labelled = released.document_of(one, self.settings.labels)
-            points.append(embedding.embed(labelled.document))
+            labelled = made(one, self.settings.labels)
+            points.append(embedding.embed(labelled.document, features=features))
             seen(len(points), len(items))
         return Pool(
             points=np.array(points),
@@ -263,7 +264,7 @@ class PublicPages:
         with TaskProgress("public page", quiet=quiet) as progress:
             for labelled in kept:
                 chosen_checkpoint.image_of(labelled.document.pages[0])
-                points.append(embedding.embed(labelled.document))
+                points.append(embedding.embed(labelled.document, features=settings.features))
                 progress.show(len(points), len(kept))
         if len(kept) < max(settings.documents, settings.nearest):
             raise AnnotationError(
