@@ -103,7 +103,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--pages", type=int, default=600, help="pages of an arm and of a pool")
     parser.add_argument("--vote", default="moments", help="pages, factors or moments")
-    parser.add_argument("--features", default="words", help="of votes: words or words+image")
+    parser.add_argument("--features", default="words", help="of votes, as the command has them")
     parser.add_argument("--sheets", type=Path, help="folder for a contact sheet of each arm")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     parser.add_argument("--processes", type=int, default=2, help="seeds at the same time")

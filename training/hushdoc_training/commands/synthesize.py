@@ -125,10 +125,11 @@ def _register_evolution(methods: Subcommands) -> None:
     add_choice(
         privacy,
         "--features",
-        ("words", "words+image"),  # embedding.FEATURES, whose module loads numpy
+        # embedding.FEATURES, whose module loads numpy
+        ("words", "words+image", "words+minilm", "words+image+minilm"),
         "words",
-        "what is looked at of a document to tell what is like it: words and boxes, or its page "
-        "images besides, for which invented pages have to be drawn",
+        "what is looked at of a document to tell what is like it: words and boxes, and besides "
+        "page images, for which invented pages have to be drawn, or what MiniLM makes of the words",
     )
     add_number(privacy, "--pool", "N", 600, "number of pages to vote for in a round")
     add_number(privacy, "--nearest", "N", 10, "number of pages that a document votes for")
@@ -243,6 +244,7 @@ def run_evolution(options: argparse.Namespace) -> int:
         copies=options.duplicates,
         words=words,
         public_pages=public_pages,
+        public_overlap=options.public_overlap,
     )
     if outcome.interrupted:
         raise loop.interrupted_after(outcome.charged)

@@ -26,10 +26,12 @@ _WORDS, _SHAPES, _ROWS, _COLUMNS, _STATISTICS = 512, 128, 12, 8, 5
 SIZE = _WORDS + _SHAPES + _ROWS * _COLUMNS + _STATISTICS
 """Numbers of a point: hashed words, shapes of dates and amounts, layout, statistics."""
 
-FEATURES = ("words", "words+image")
-"""What a point is computed from: words and their boxes alone, or the page's image besides."""
+FEATURES = ("words", "words+image", "words+minilm", "words+image+minilm")
+"""What a point is computed from: words and their boxes alone, or besides the page's image, or what
+the words mean."""
 
-_CELLS, _IMAGE_SHARE = 16, 0.2
+_CELLS, _SHARE = 16, 0.2
+"""Cells across an image and down, and the share of the squared norm of each further feature."""
 
 _SHARES = (0.4, 0.3, 0.2, 0.1)
 """What the squares of the blocks' norms add up to; together 1."""
@@ -39,8 +41,19 @@ _DIGIT, _CAPITALS, _SMALL = re.compile(r"\d"), re.compile(r"[A-Z]+"), re.compile
 
 
 def size_of(features: str) -> int:
-    """Returns how many numbers a point has."""
-    return SIZE if features == "words" else SIZE + _CELLS**2
+    """Returns how many numbers a point of `embed` has."""
+    return SIZE + (_CELLS**2 if reads_images(features) else 0)
+
+
+def reads_images(features: str) -> bool:
+    """Returns whether images are among the features."""
+    return "image" in features.split("+")
+
+
+def with_meaning(point: Floats, meaning: Floats) -> Floats:
+    """Returns a point with what its words mean beside it; one at 0 stays there."""
+    meaning = _unit(meaning) if point.any() else np.zeros_like(meaning)
+    return np.concatenate([np.sqrt(1 - _SHARE) * point, np.sqrt(_SHARE) * meaning])
 
 
 def embed(document: Document, *, features: str = "words") -> Floats:
@@ -55,9 +68,9 @@ def embed(document: Document, *, features: str = "words") -> Floats:
 
 
 def _page(page: Page, features: str) -> Floats:
-    if features == "words":
+    if not reads_images(features):
         return _worded(page)
-    parts = np.sqrt(1 - _IMAGE_SHARE) * _worded(page), np.sqrt(_IMAGE_SHARE) * _unit(_ink(page))
+    parts = np.sqrt(1 - _SHARE) * _worded(page), np.sqrt(_SHARE) * _unit(_ink(page))
     return np.concatenate(parts)
 
 

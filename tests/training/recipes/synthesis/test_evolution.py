@@ -29,7 +29,7 @@ from hushdoc_training.invented import released
 from hushdoc_training.invented.word_lists import word_list
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes.synthesis import evolution
+from hushdoc_training.recipes.synthesis import document_points, evolution
 from hushdoc_training.recipes.synthesis.evolution import evolve
 from hushdoc_training.recipes.synthesis.public_words import PublicWords
 from hushdoc_training.recipes.synthesis.settings import EvolutionSettings, weights_of_factors
@@ -151,6 +151,41 @@ def test_images_are_voted_for_where_they_are_asked_for(tmp_path: Path) -> None:
     assert outcome == Outcome(charged=1, interrupted=False)
     made = synthetic_checkpoint.load(tmp_path / "run")
     assert made.claim.training["features"] == "words+image"
+
+
+@pytest.mark.parametrize("vote", ballots.VOTES)
+def test_what_words_mean_is_voted_for_and_the_claim_names_who_read_them(
+    vote: str, tmp_path: Path
+) -> None:
+    settings = replace(SMALL, vote=vote, pool=4, features="words+minilm")
+    words = PublicWords(words=("total", "cash"))
+    run(tmp_path / "run", settings=settings, words=words, public_overlap="none")
+    claim = synthetic_checkpoint.load(tmp_path / "run").claim
+    (data,) = claim.public_data
+    assert (data.name, data.overlap_with_protected) == ("all-MiniLM-L6-v2", "none")
+
+
+def test_points_with_meaning_have_norm_one_and_likenesses_that_hashes_lack() -> None:
+    def point(*texts: str, features: str = "words+image+minilm") -> Any:
+        words = tuple(
+            Word(text=text, box=Box(x0=5, y0=9 * place, x1=60, y1=9 * place + 8))
+            for place, text in enumerate(texts)
+        )
+        page = replace(PRIVATE[0].document.pages[0], words=words, image=None)
+        return document_points.point(replace(PRIVATE[0].document, pages=(page,)), features)
+
+    car, lorry, soup = (
+        point(word, "12.50", features="words+minilm") for word in ("car", "truck", "soup")
+    )
+    assert len(car) == document_points.size("words+minilm")
+    assert np.linalg.norm(car) == pytest.approx(1.0)
+    assert np.linalg.norm(car - lorry) < np.linalg.norm(car - soup)
+    both = point("car", "12.50")
+    assert len(both) == document_points.size("words+image+minilm")
+    assert np.allclose(both[-384:], car[-384:])
+    assert not point().any()
+    long = point(*["car", "12.50"] * 350, features="words+minilm")
+    assert np.linalg.norm(long) == pytest.approx(1.0)
 
 
 def test_no_word_of_a_private_page_is_released_or_kept(tmp_path: Path) -> None:

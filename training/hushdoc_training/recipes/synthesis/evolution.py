@@ -34,6 +34,7 @@ from hushdoc_training.privacy.votes import PrivateVotes
 from hushdoc_training.private_view import PrivateView
 from hushdoc_training.receipt import Receipt
 from hushdoc_training.recipes.kie import identity
+from hushdoc_training.recipes.synthesis import document_points
 from hushdoc_training.recipes.synthesis import settings as settings_of
 from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
 from hushdoc_training.recipes.synthesis.settings import EvolutionSettings
@@ -101,6 +102,7 @@ def evolve(
     copies: str = "group",  # one of `duplicates.CHOICES`
     words: PublicWords = NO_WORDS,  # what else may be voted for
     public_pages: PublicPages | None = None,  # what is voted for, instead of invented pages
+    public_overlap: str = "unknown",  # how far MiniLM, where it is read, saw protected documents
 ) -> Outcome:
     """Takes all rounds of private votes and writes `out/checkpoint`.
 
@@ -111,6 +113,7 @@ def evolve(
         CheckpointError: There is nothing to resume, or no round was saved and none is left.
         InputError: The ledger can't be read, or counts another unit or at another delta, or an
             image can't be read where images are looked at.
+        MissingExtraError: MiniLM is looked at, and its package is not installed.
         OutputExistsError: The folder holds something.
         PrivacyError: The ledger has no room for the run, or its certificate would not be trusted.
         ValueError: The plan is not one of votes of whole documents.
@@ -120,8 +123,11 @@ def evolve(
     require_votes(plan)
     simulator: Simulator[Any] = public_pages or Generator(settings=settings)
     simulator.require_fitting(documents)
+    read_images = embedding.reads_images(settings.features)
     grouped = copies == "group"
     declared = _declared(name, settings, hyperparameter_tuning, words, simulator, grouped=grouped)
+    read = document_points.public_data(settings.features, public_overlap)
+    declared = replace(declared, public_data=(*declared.public_data, *read))
     terms = Terms(
         declared=declared,
         documents=identity.documents_digest(documents),
@@ -137,11 +143,7 @@ def evolve(
             "mode": "evolution",
             "copies": copies,
             **asdict(settings),
-            **(
-                {}
-                if settings.features == "words"
-                else {"images": identity.images_digest(documents)}
-            ),
+            **({"images": identity.images_digest(documents)} if read_images else {}),
         },
         resume=resume,
         quiet=quiet,
@@ -211,7 +213,7 @@ def _points(
 
     def point(document: Document) -> Floats:
         listed = ballots.presence(embedding.words_of(document), words.words)
-        return np.concatenate([embedding.embed(document, features=features), listed])
+        return np.concatenate([document_points.point(document, features), listed])
 
     return Records([[point(labelled.document)] for labelled in kept], unit="document")
 
@@ -244,7 +246,7 @@ def _take_rounds(
                 cast = ballots.ballot(settings.vote, pool, nearest=settings.nearest)
                 size = ballots.size_of(settings.vote, pool)
                 if words.words:
-                    cast = ballots.with_words(cast, embedding.size_of(settings.features))
+                    cast = ballots.with_words(cast, document_points.size(settings.features))
                 sums = votes.sums(cast, size + len(words.words))
                 save_sums(run.folder, number, sums, votes.receipt)
             steering.follow(items, pool, sums, votes.deviation, number)

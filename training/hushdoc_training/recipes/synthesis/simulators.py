@@ -24,6 +24,7 @@ from hushdoc_training import chosen_checkpoint, duplicates, synthetic_checkpoint
 from hushdoc_training.invented import released, specification
 from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.specification import FACTORS, Specification
+from hushdoc_training.recipes.synthesis import document_points
 from hushdoc_training.recipes.synthesis import settings as settings_of
 from hushdoc_training.recipes.synthesis.settings import EvolutionSettings
 from hushdoc_training.synthesis import embedding
@@ -193,10 +194,10 @@ class Generator:
     def pool_of(self, items: Sequence[Specification], seen: Seen = unseen) -> Pool:
         """Returns pages to vote for, laid out and embedded."""
         features, points = self.settings.features, []
-        made = released.document_of if features == "words" else released.with_image
+        made = released.with_image if embedding.reads_images(features) else released.document_of
         for one in items:
             labelled = made(one, self.settings.labels)
-            points.append(embedding.embed(labelled.document, features=features))
+            points.append(document_points.point(labelled.document, features))
             seen(len(points), len(items))
         return Pool(
             points=np.array(points),
@@ -264,7 +265,7 @@ class PublicPages:
         with TaskProgress("public page", quiet=quiet) as progress:
             for labelled in kept:
                 chosen_checkpoint.image_of(labelled.document.pages[0])
-                points.append(embedding.embed(labelled.document, features=settings.features))
+                points.append(document_points.point(labelled.document, settings.features))
                 progress.show(len(points), len(kept))
         if len(kept) < max(settings.documents, settings.nearest):
             raise AnnotationError(
