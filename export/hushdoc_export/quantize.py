@@ -12,7 +12,7 @@ has such a file of each, as onnx/encoder_model.onnx.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -55,6 +55,9 @@ VARIANTS: Mapping[str, Variant] = {
     )
 }
 
+IN_FLOATS = "productsInFloats"
+"""Key of the method of a variant that is slower than others and closer to its graph."""
+
 QUANTIZED_OPERATORS = ("MatMul", "Gather")
 """Products with weights and look-ups in tables: without the latter the table of words, often the
 larger part of a small model, stays in floats."""
@@ -86,11 +89,12 @@ def optimized(proto: Any, level: Level) -> Any:
     return converted
 
 
-def int8(proto: Any, *, per_channel: bool) -> Any:
+def int8(proto: Any, *, per_channel: bool, in_floats: Collection[str] = ()) -> Any:
     """Returns a graph whose weights are bytes; activations are rounded as they come.
 
     The graph given is in float32, optimized no further than "basic". Per channel, every
-    column of a weight has a scale of its own.
+    column of a weight has a scale of its own. The products of the nodes named by `in_floats` are
+    computed in floats: their weights are bytes where others share them, and activations stay.
     """
     onnx = _onnx()
     import_onnxruntime()
@@ -103,6 +107,7 @@ def int8(proto: Any, *, per_channel: bool) -> Any:
             str(path),
             op_types_to_quantize=list(QUANTIZED_OPERATORS),
             per_channel=per_channel,
+            nodes_to_exclude=list(in_floats),
             weight_type=QuantType.QInt8,
         )
         converted = onnx.load(str(path))
@@ -233,16 +238,36 @@ def written(proto: Any, variant: Variant) -> list[tuple[Any, dict[str, Any]]]:
     """Returns the ways to write a variant, with the method of each; the closest is to be taken."""
     if variant.name == "fp16":
         return [(fp16(proto), {"weights": "float16", "optimized": variant.level})]
+    again = repeated(proto)
+    ways: list[tuple[bool, Collection[str]]] = [(False, ()), (True, ())]
+    ways += [(True, again)] if again else []
     return [
         (
-            optimized(int8(proto, per_channel=per_channel), variant.level),
+            optimized(int8(proto, per_channel=per_channel, in_floats=in_floats), variant.level),
             {
                 "weights": "int8",
                 "activations": "uint8, scaled at run time",
                 "operators": list(QUANTIZED_OPERATORS),
                 "perChannel": per_channel,
+                **({IN_FLOATS: len(in_floats)} if in_floats else {}),
                 "optimized": variant.level,
             },
         )
-        for per_channel in (False, True)
+        for per_channel, in_floats in ways
     ]
+
+
+def repeated(proto: Any) -> list[str]:
+    """Returns the nodes of products whose weight an earlier one has too.
+
+    In a pointer these read the question, by the encoder that reads the page. What tells questions
+    apart is little of their states, which the reader enlarges with whatever rounding was in it.
+    """
+    weights = {tensor.name for tensor in proto.graph.initializer}
+    seen: set[str] = set()
+    found = []
+    for node in proto.graph.node:
+        if node.op_type == "MatMul" and (shared := weights & {*node.input}):
+            found += [node.name] if shared & seen else []
+            seen |= shared
+    return found

@@ -23,6 +23,7 @@ from hushdoc.certificate import statement
 from hushdoc.certificate.certificate import Certificate, ModelIdentity
 from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.subjects import Subject
+from hushdoc.errors import ParityError
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.session import Session
 from hushdoc.runtime.writing import GRAPHS
@@ -300,7 +301,10 @@ def _closest(
     variant: quantize.Variant,
     measure: MeasureAll,
 ) -> tuple[_Made, Agreement]:
-    """Returns the variant that loses least, of the ways to write it, and how close it is."""
+    """Returns the way to write a variant that loses least, and how close it is.
+
+    One that computes some products in floats is taken only where no other is close enough.
+    """
     ways = zip(*(quantize.written(proto, variant) for proto in protos.values()), strict=True)
     candidates = [
         _loaded(
@@ -312,7 +316,21 @@ def _closest(
     ]
     sessions = [candidate.sessions for candidate in candidates]
     measured = measure(certificate, exported.sessions, sessions)
-    return min(zip(candidates, measured, strict=True), key=lambda pair: pair[1].distance)
+    found = [*zip(candidates, measured, strict=True)]
+    close = [pair for pair in found if _is_close(pair[1], variant)]
+    return min(
+        close or found,
+        key=lambda pair: (bool(close) and quantize.IN_FLOATS in pair[0].method, pair[1].distance),
+    )
+
+
+def _is_close(found: Agreement, variant: quantize.Variant) -> bool:
+    """Returns whether a variant may be sealed."""
+    try:
+        found.require(variant.name)
+    except ParityError:
+        return False
+    return True
 
 
 def _loaded(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import hushdoc_tiny as tiny
 import hushdoc_tiny_models as tiny_models
 import numpy as np
 import onnx
@@ -12,7 +13,8 @@ import torch
 
 from hushdoc.artifact import onnx_scan
 from hushdoc.runtime.session import Session
-from hushdoc_export import graph, quantize
+from hushdoc_export import graph, quantize, release
+from hushdoc_export.question_agreement import QuestionAgreement
 from hushdoc_training.models import adapters, whitening
 
 NOTES = {"hushdoc.certificate_id": "ab" * 16}
@@ -161,3 +163,90 @@ def test_a_table_that_a_product_shares_is_rounded_for_both() -> None:
     assert tables == {(40, 8): kinds[0], (8, 40): kinds[1]}
     (found,) = Session(graph.serialize(rounded, notes=NOTES)).run(ids)
     assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+
+
+def read_twice() -> Any:
+    """Returns the product of a page and of a question with one weight, and of both with each other.
+
+    The question's numbers are small beside one large one, which sets the scale of all.
+    """
+    weight = np.random.default_rng(0).standard_normal((16, 16), dtype=np.float32)
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    made = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["page", "weight"], ["pages"], name="of_page"),
+            helper.make_node("MatMul", ["question", "weight"], ["questions"], name="of_question"),
+            helper.make_node("Transpose", ["pages"], ["turned"], perm=[1, 0], name="turn"),
+            helper.make_node("MatMul", ["questions", "turned"], ["scores"], name="of_both"),
+        ],
+        "read twice",
+        [
+            helper.make_tensor_value_info("page", kind, ["words", 16]),
+            helper.make_tensor_value_info("question", kind, ["asked", 16]),
+        ],
+        [helper.make_tensor_value_info("scores", kind, ["asked", "words"])],
+        [onnx.numpy_helper.from_array(weight, "weight")],
+    )
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def test_of_a_weight_that_is_read_twice_the_second_product_can_stay_in_floats() -> None:
+    proto = read_twice()
+    assert quantize.repeated(proto) == ["of_question"]
+    ways = quantize.written(proto, quantize.VARIANTS["int8"])
+    assert [method.get(quantize.IN_FLOATS) for _, method in ways] == [None, None, 1]
+    assert len(quantize.written(tied(), quantize.VARIANTS["int8"])) == 2
+    rng = np.random.default_rng(1)
+    page, question = (rng.standard_normal((size, 16), dtype=np.float32) for size in (20, 3))
+    question[:, 1:] *= 0.01  # the first number sets the scale, and the others tell apart
+    probe = {"page": page, "question": question}
+
+    def scores(made: Any) -> np.ndarray:
+        return Session(graph.serialize(made, notes=NOTES)).run(probe)[0]
+
+    apart = [np.abs(scores(made) - scores(proto)).max() for made, _ in ways]
+    assert apart[2] < 0.7 * min(apart[:2])
+    floats = onnx.TensorProto.FLOAT
+    assert not [
+        one
+        for one in ways[2][0].graph.initializer
+        if one.data_type == floats and np.prod(one.dims) == 256
+    ]
+
+
+@pytest.mark.parametrize(
+    ("agreements", "limit", "in_floats"),
+    [
+        ((97.0, 99.2, 99.9), 1.0, False),  # bytes are close enough
+        ((97.0, 98.0, 99.5), 1.0, True),
+        ((97.0, 95.0, 96.0), 1.0, False),  # none is, and the closest is reported
+        ((97.0, 95.0, 98.0), 1.0, True),
+    ],
+)
+def test_products_in_floats_are_taken_only_where_bytes_alone_lose_too_much(
+    agreements: tuple[float, ...], limit: float, in_floats: bool
+) -> None:
+    certificate = tiny.release().certificate(
+        tiny.claim(), task="docvqa", format="onnx", entry="onnx/model_int8.onnx"
+    )
+    protos = {quantize.MODEL: read_twice()}
+    exported = release._loaded(protos, {}, certificate)
+
+    def measure(*_: Any) -> list[Any]:
+        return [
+            QuestionAgreement(
+                questions=500,
+                answer_agreement=found,
+                anls_graph=10.0,
+                anls_variant=10.0,
+                max_anls_loss=limit,
+            )
+            for found in agreements
+        ]
+
+    best, measured = release._closest(
+        protos, exported, certificate, quantize.VARIANTS["int8"], measure
+    )
+    assert (quantize.IN_FLOATS in best.method) == in_floats
+    close = [found for found in agreements[:2] if 100 - found <= limit]
+    assert measured.to_dict()["answerAgreement"] == max(close or agreements)
