@@ -20,6 +20,9 @@ times, whose CPU time counts: image, encoder and decoder.
     questions_per_page_ratio eight questions by `ask`, one after the other / the same by `ask_all`,
                              of one page with its image, int8
     pointer_vs_vt5_int8      our int8 VT5 / an int8 pointer on LayoutLM of the base size, 512 tokens
+    pointer_questions_per_page_ratio
+                             eight questions to that pointer, one after the other / all at once
+    pointer_floats_vs_int8   a pointer whose products of questions are in floats / one all of bytes
 
 Nothing is timed before the graphs gave forced tokens torch's logits: float32 within 1e-4 of their
 scale, and then the same 16 tokens freely; int8 with a mean cosine of .98. --quick takes a smaller
@@ -60,6 +63,8 @@ RATIOS = {
     "int8_vs_torch_bf16_weights": ("torch_bf16_weights", "int8"),
     "questions_per_page_ratio": ("ask", "ask_all"),
     "pointer_vs_vt5_int8": ("int8", "pointer"),
+    "pointer_questions_per_page_ratio": ("pointer_each", "pointer_all"),
+    "pointer_floats_vs_int8": ("pointer_floats", "pointer"),
 }
 """Each is one arm's CPU time over another's."""
 
@@ -137,7 +142,10 @@ def compare(work: Path, scale: Scale) -> dict[str, Any]:
         "torch_eager": arm("torch", work, "eager", scale.calls),
         "torch_int8": arm("torch", work, "int8", scale.calls),
         **{name: arm("graphs", work, name, scale.calls) for name in ("fp32", "int8")},
-        "pointer": arm("pointer", work, scale.calls),
+        "pointer": arm("pointer", work, "int8", 1, 1, scale.calls),
+        "pointer_floats": arm("pointer", work, "floats", 1, 1, scale.calls),
+        "pointer_each": arm("pointer", work, "int8", len(QUESTIONS), 1, 1),
+        "pointer_all": arm("pointer", work, "int8", 1, len(QUESTIONS), 1),
         "ask": arm("asked", work, "ask"),
         "ask_all": arm("asked", work, "ask_all"),
     }
@@ -301,7 +309,7 @@ def written(sessions: Mapping[str, Any], made: Any) -> list[Any]:
 
 
 def write_pointer(work: Path, scale: Scale) -> None:
-    """Exports a pointer of random weights in int8."""
+    """Exports a pointer of random weights in int8, all of it and but for products of questions."""
     import transformers
 
     from hushdoc.runtime.questions import Asking
@@ -319,8 +327,9 @@ def write_pointer(work: Path, scale: Scale) -> None:
     model = pointer_on(TokenClassifier(inner, "layoutlm").eval()).eval()
     asking = Asking(kind="pointer", max_tokens=TOKENS, cls_id=101, sep_id=102, pad_id=0)
     fp32 = quantize.optimized(docvqa.traceable(model, asking).traced(), "basic")
-    int8, _ = quantize.written(fp32, quantize.VARIANTS["int8"])[-1]
-    (work / "pointer.int8.onnx").write_bytes(graph.serialize(int8, notes={}))
+    ways = quantize.written(fp32, quantize.VARIANTS["int8"])[1:]
+    for name, (made, _) in zip(("int8", "floats"), ways, strict=True):
+        (work / f"pointer.{name}.onnx").write_bytes(graph.serialize(made, notes={}))
 
 
 def arm(name: str, *arguments: Any) -> Sequence[str]:
@@ -379,21 +388,21 @@ def run_graphs(folder: str, variant: str, calls: str) -> dict[str, Any]:
     return timed(answer, int(calls))
 
 
-def run_pointer(folder: str, calls: str) -> dict[str, Any]:
-    """Times a pointer's graph with a row as long."""
+def run_pointer(folder: str, way: str, runs: str, questions: str, calls: str) -> dict[str, Any]:
+    """Times some runs of a pointer's graph with a row as long, each with some questions."""
     from hushdoc.runtime.session import Runtime, Session
 
-    session = Session(f"{folder}/pointer.int8.onnx", runtime=Runtime(threads=1))
+    session = Session(f"{folder}/pointer.{way}.onnx", runtime=Runtime(threads=1))
     generator = np.random.default_rng(SEED)
     corners = np.sort(generator.integers(0, 1001, (1, TOKENS, 2, 2)), axis=2)
     fed = {
         "input_ids": generator.integers(1000, 30_000, (1, TOKENS)),
         "bbox": corners.reshape(1, TOKENS, 4),
         "attention_mask": np.ones((1, TOKENS), np.int64),
-        "question_ids": generator.integers(1000, 30_000, (1, 1, QUESTION)),
-        "question_mask": np.ones((1, 1, QUESTION), np.int64),
+        "question_ids": generator.integers(1000, 30_000, (1, int(questions), QUESTION)),
+        "question_mask": np.ones((1, int(questions), QUESTION), np.int64),
     }
-    return timed(lambda: session.run(fed), int(calls))
+    return timed(lambda: [session.run(fed) for _ in range(int(runs))], int(calls))
 
 
 def run_asked(folder: str, how: str) -> dict[str, Any]:
