@@ -267,7 +267,7 @@ def repeated(proto: Any) -> list[str]:
     seen: set[str] = set()
     found = []
     for node in proto.graph.node:
-        if node.op_type == "MatMul" and (shared := weights & {*node.input}):
+        if node.name and node.op_type == "MatMul" and (shared := weights & {*node.input}):
             found += [node.name] if shared & seen else []
             seen |= shared
     return found

@@ -305,7 +305,8 @@ def _closest(
 
     One that computes some products in floats is taken only where no other is close enough.
     """
-    ways = zip(*(quantize.written(proto, variant) for proto in protos.values()), strict=True)
+    # A way that some graph has and another has not is left out.
+    ways = zip(*(quantize.written(proto, variant) for proto in protos.values()), strict=False)
     candidates = [
         _loaded(
             {name: rounded for name, (rounded, _) in zip(protos, graphs, strict=True)},

@@ -104,10 +104,8 @@ def export(checkpoint_folder: Path, out: Path, release: Release, *, seen: Seen =
         made = _of_chosen(chosen_checkpoint.load(checkpoint_folder))
     else:
         made = _of_specifications(synthetic_checkpoint.load(checkpoint_folder))
-    certificate = dataclasses.replace(
-        release.certificate(made.claim, task=TASK, format="safetensors", entry=ENTRY),
-        derivation=(made.step,),
-    )
+    certificate = release.certificate(made.claim, task=TASK, format="safetensors", entry=ENTRY)
+    certificate = dataclasses.replace(certificate, derivation=(*certificate.derivation, made.step))
     contents: dict[str, bytes] = {}
     shards: list[Shard] = []
     for drawn in _shards(made, seen):

@@ -103,7 +103,7 @@ class SyntheticDocument:
     """A document, its page's image in memory, and what it was drawn from.
 
     What a model drew has no words, and a class as its document type where the model read classes;
-    its specification is the class, the number of the public layout, and the seed. That of a public
+    its specification is the class, the number of the layout, and the seed. That of a public
     page that was chosen says so, and is no more; of a moved one it is the class, the number of the
     page and that of the copy.
     """

@@ -41,6 +41,8 @@ def claim_of(
     *,
     training: Mapping[str, Any],
     releases: tuple[str, ...] = ("final-weights",),
+    composition: str = COMPOSITION,
+    step: str = "train-on-synthetic-documents",
 ) -> Claim:
     """Returns the claim of a model that was trained on a verified set, and on public data.
 
@@ -49,6 +51,8 @@ def claim_of(
         public_data: What the model learned from besides.
         training: Settings, for people.
         releases: What leaves the training site besides the set.
+        composition: How the set's guarantee, in braces, holds for what was made of it.
+        step: What was done with the set, in the words of a derivation.
 
     Raises:
         PrivacyError: The set has no guarantee for who receives it.
@@ -59,7 +63,7 @@ def claim_of(
             guarantee,
             adversary=RECIPIENT,
             observes=OBSERVES,
-            composition=COMPOSITION.format(guarantee.composition),
+            composition=composition.format(guarantee.composition),
         )
         for guarantee in claim.guarantees
         if guarantee.adversary == ADVERSARY
@@ -78,16 +82,16 @@ def claim_of(
         releases=(*claim.releases, *releases),
         guarantees=inherited,
         audits=(),  # they are of the set, whose own certificate has them
-        training={**training, SETS: [_step(documents)], "documents": dict(claim.training)},
+        training={**training, SETS: [_step(documents, step)], "documents": dict(claim.training)},
         utility={},
     )
 
 
-def _step(documents: SyntheticDocuments) -> dict[str, Any]:
-    """Returns the step of a certificate's derivation that training on a set is."""
+def _step(documents: SyntheticDocuments, step: str) -> dict[str, Any]:
+    """Returns the step of a certificate's derivation that reading a set is."""
     certificate = documents.certificate
     return {
-        "step": "train-on-synthetic-documents",
+        "step": step,
         "dataDependent": False,
         "certificate": certificate.certificate_id,
         "manifest": f"sha256:{documents.manifest}",

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+import hushdoc
 from hushdoc import labelled_files
 from hushdoc.__main__ import main
+from hushdoc.artifact import artifact
+from hushdoc.errors import PrivacyError
 from hushdoc_training import drawn_checkpoint, duplicates, invented
-from hushdoc_training.recipes.synthesis import public_images
-from hushdoc_training.recipes.synthesis.diffusion import ALONE
+from hushdoc_training.recipes.synthesis import document_points, public_images
+from hushdoc_training.recipes.synthesis.diffusion import ALONE, Layouts
 
 SMALL = ("--size", "tiny", "--autoencoder-steps", "1", "--steps", "1", "--batch-size", "2")
 DIFFUSION = ("--steps", "1", "--multiplicity", "1", "--sampler", "ddim", "--sampling-steps", "1")
@@ -178,6 +182,8 @@ def test_pages_have_the_layouts_of_a_sealed_set_and_both_budgets_are_added_up(
     assert guarantee.adversary == "synthetic-data-recipient"
     assert guarantee.unit_definition == ALONE
     assert len(claim.protected_data) == 2
+    assert any(one.startswith("which set gives the layouts") for one in guarantee.assumes)
+    assert "layouts of its pages were read" in guarantee.composition
     assert {data.uses for data in claim.public_data} == {("pretraining",)}
     assert {duplicates.CAVEAT, duplicates.IMAGES_CAVEAT} <= {*claim.caveats}
     assert guarantee.epsilon is not None
@@ -195,6 +201,10 @@ def test_pages_have_the_layouts_of_a_sealed_set_and_both_budgets_are_added_up(
     ]
     asked += ["--unit", "document", "--adversary", "synthetic-data-recipient", "--max-epsilon"]
     assert main([*asked, "3"]) == 0
+    steps = [
+        one["step"] for one in artifact.read_unverified(tmp_path / "away").certificate.derivation
+    ]
+    assert steps[0] == "take-layouts-of-synthetic-documents"
     assert main([*asked, "2.1"]) != 0
     capsys.readouterr()
 
@@ -219,3 +229,29 @@ def test_a_set_that_is_refused_gives_no_layouts(
     assert run(folder, tmp_path / "run", *labels, *sealed, *further) != 0
     assert said in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_what_is_public_in_a_set_is_declared_again_and_public_pages_are_refused(
+    receipts: Path,
+) -> None:
+    policy = hushdoc.Policy.from_toml(receipts / "policy.toml")
+    opened = hushdoc.SyntheticDocuments.open(receipts / "set", policy=policy)
+    minilm = document_points.public_data("words+minilm", "none")
+    known = replace(
+        opened,
+        certificate=replace(
+            opened.certificate, claim=replace(opened.certificate.claim, public_data=minilm)
+        ),
+    )
+    for overlap in ("none", "unknown"):
+        claim = Layouts.of_set(known, 32, overlap=overlap).claim
+        assert claim is not None
+        assert [data.overlap_with_protected for data in claim.public_data] == [overlap]
+    pages = replace(opened, contents=replace(opened.contents, method="selection"))
+    with pytest.raises(PrivacyError, match="public pages as they are"):
+        Layouts.of_set(pages, 32, overlap="none")
+    windows = replace(opened.certificate.claim.guarantees[0], unit_definition="one window")
+    claim = replace(opened.certificate.claim, guarantees=(windows,))
+    other = replace(opened, certificate=replace(opened.certificate, claim=claim))
+    with pytest.raises(PrivacyError, match="expected one document"):
+        Layouts.of_set(other, 32, overlap="none")

@@ -361,7 +361,8 @@ def _layouts(options: argparse.Namespace, start: DiffusionStart) -> Layouts | No
     size = start.codec.preset.image_size
     if options.layouts_policy is not None:
         policy = Policy.from_toml(options.layouts_policy)
-        return Layouts.of_set(SyntheticDocuments.open(options.layouts, policy=policy), size)
+        opened = SyntheticDocuments.open(options.layouts, policy=policy)
+        return Layouts.of_set(opened, size, overlap=options.public_overlap)
     source = dataset.Source(location=options.layouts, documents=options.layout_documents)
     files: dict[str, str] = {}
     if source.is_invented:

@@ -190,6 +190,13 @@ def accesses(name: str, unit: str, what: Released) -> tuple[DataAccess, ...]:
     return (training, *claims.unaccounted(name, others))
 
 
+COPIES_OF_RUNS = (
+    "Runs of one ledger may take copies as one in different ways: by the same words, by the same "
+    "image files, or not at all. The epsilon of all runs is that of a document of which there is "
+    "no copy of either kind."
+)
+
+
 def caveats(found: Numbers, tuning: str) -> tuple[str, ...]:
     """Returns what a reader must know besides."""
     made = []

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from hushdoc.accounting import gdp, pld
 from hushdoc.accounting.mechanism import Mechanism, Sequence
+from hushdoc.certificate import vocabulary
 from hushdoc.certificate.audit_reports import Audit
 from hushdoc.certificate.claim import Claim, Guarantee
 from hushdoc.errors import CheckpointError, PrivacyError
@@ -27,8 +28,17 @@ BEFORE = "earlier table: "
 SEVERAL = "several training runs, each of which went on from the model of the one before"
 """How runs without privacy compose: whoever has the last model has what all of them left in it."""
 
+LOOSER_DELTA = (
+    "The earlier release has a guarantee at delta {:g}; both together are stated at the larger "
+    "{:g}, which nobody compared with the number of its documents: a delta above a tenth of one "
+    "over that number leaves room for giving some of them away whole."
+)
+
 _TUNINGS = ("accounted", "public-data", "none", "unaccounted")
 """From what says most of how settings were chosen to what says least."""
+
+_AS_ACCOUNTED = ("poisson", "full-batch")
+"""How batches are drawn where the accounting is of what ran."""
 
 
 def added(claim: Claim, before: Claim) -> Claim:
@@ -53,6 +63,9 @@ def added(claim: Claim, before: Claim) -> Claim:
     known = same and _holds(_transcript(claim, new), _transcript(before, earlier))
     both = listed_together(claim, before)
     new = _with_terms_of(earlier, new)
+    if earlier.delta is not None and new.delta is not None and earlier.delta < new.delta:
+        looser = LOOSER_DELTA.format(earlier.delta, new.delta)
+        both = replace(both, caveats=both_of(both.caveats, (looser,)))
     if known:
         return replace(both, guarantees=(new,))
     return replace(
@@ -149,14 +162,24 @@ def one_guarantee(claim: Claim) -> tuple[Guarantee]:
 
 def _with_terms_of(earlier: Guarantee, new: Guarantee) -> Guarantee:
     """Returns a guarantee that also needs and lacks what the earlier one does."""
-    tunings = (earlier.hyperparameter_tuning, new.hyperparameter_tuning)
+    both = (earlier, new)
+    bounds = [each.audit_lower_bound for each in both if each.audit_lower_bound is not None]
+    drawn = earlier.sampling_as_implemented
     return replace(
         new,
         assumes=both_of(earlier.assumes, new.assumes),
-        covers_all_private_accesses=(
-            earlier.covers_all_private_accesses and new.covers_all_private_accesses
+        covers_all_private_accesses=all(each.covers_all_private_accesses for each in both),
+        sampling_as_implemented=(new.sampling_as_implemented if drawn in _AS_ACCOUNTED else drawn),
+        cluster_sampling_as_implemented=max(
+            (each.cluster_sampling_as_implemented for each in both),
+            key=vocabulary.CLUSTER_SAMPLINGS.index,
         ),
-        hyperparameter_tuning=max(tunings, key=_TUNINGS.index),
+        hyperparameter_tuning=max(
+            (each.hyperparameter_tuning for each in both), key=_TUNINGS.index
+        ),
+        rng=max((each.rng for each in both), key=vocabulary.RNGS.index),
+        floating_point="; ".join(dict.fromkeys(each.floating_point for each in both)),
+        audit_lower_bound=max(bounds, default=None),
     )
 
 

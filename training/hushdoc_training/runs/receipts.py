@@ -362,7 +362,11 @@ def _drafted(found: Numbers, declared: Declared, ledger: LedgerStatement | None)
         ),
         transcripts={TRANSCRIPT: found.mechanism if ledger is None else ledger.mechanism},
         training={**declared.training, **found.settings, "noise": RNG},
-        caveats=(*claim_words.caveats(found, tuning), *declared.caveats),
+        caveats=(
+            *claim_words.caveats(found, tuning),
+            *declared.caveats,
+            *((claim_words.COPIES_OF_RUNS,) if ledger is not None and ledger.num_runs > 1 else ()),
+        ),
         releases=declared.releases,
     )
     before = declared.started_from

@@ -31,7 +31,8 @@ FEATURES = ("words", "words+image", "words+minilm", "words+image+minilm")
 the words mean."""
 
 _CELLS, _SHARE = 16, 0.2
-"""Cells across an image and down, and the share of the squared norm of each further feature."""
+"""Cells across an image and down; and the share of the squared norm that a further feature takes
+of what was there before."""
 
 _SHARES = (0.4, 0.3, 0.2, 0.1)
 """What the squares of the blocks' norms add up to; together 1."""

@@ -127,6 +127,35 @@ def test_what_the_first_assumes_and_left_uncovered_stays_so_also_in_a_ledger() -
         assert "no copies" in both.guarantees[0].assumes
 
 
+def test_how_the_first_drew_its_noise_and_batches_is_not_forgotten() -> None:
+    first, second = private("old", 3), private("new", 2)
+    worse = {
+        "rng": "seeded",
+        "sampling_as_implemented": "shuffled",
+        "cluster_sampling_as_implemented": "unknown",
+        "floating_point": "none at all",
+        "audit_lower_bound": 0.5,
+    }
+    changed = replace(first, guarantees=(replace(first.guarantees[0], **worse),))
+    for before, after in ((changed, second), (second, changed)):
+        [guarantee] = continued.added(after, before).guarantees
+        assert {name: getattr(guarantee, name) for name in worse} == worse | {
+            "floating_point": guarantee.floating_point
+        }
+        assert "none at all" in guarantee.floating_point
+    [kept] = continued.added(second, first).guarantees
+    assert (kept.rng, kept.audit_lower_bound) == ("csprng", None)
+    assert kept.floating_point == second.guarantees[0].floating_point
+
+
+def test_a_looser_delta_for_the_first_is_said() -> None:
+    first, second = private("old", 3), private("new", 2)
+    stricter = replace(first, guarantees=(replace(first.guarantees[0], delta=1e-7),))
+    said = continued.LOOSER_DELTA.format(1e-7, 1e-5)
+    assert said in continued.added(second, stricter).caveats
+    assert said not in continued.added(second, first).caveats
+
+
 def test_documents_of_another_meaning_are_not_added_up() -> None:
     tweets = private("tweets", 3, unit_definition="one sentence")
     with pytest.raises(CheckpointError, match="expected dp for each document"):

@@ -65,13 +65,14 @@ def _file(page: Page) -> bytes:
         return hashlib.file_digest(stream, "sha256").digest()
 
 
-def content(labelled: LabelledDocument) -> bytes:
-    """Returns all that training reads of a document but its images, and not its id."""
+def content(labelled: LabelledDocument, *, images: bool = False) -> bytes:
+    """Returns all that training reads of a document, and not its id; images where they are read."""
     pages = [
         [[word.text, word.box.to_list()] for word in page.words] for page in labelled.document.pages
     ]
     spans = [[span.page, span.start, span.stop, span.label] for span in labelled.spans]
-    return json.dumps([pages, spans]).encode()
+    files = [_file(page).hex() for page in labelled.document.pages] if images else []
+    return json.dumps([pages, spans, *files]).encode()
 
 
 def _content(labelled: LabelledDocument) -> bytes:

@@ -19,8 +19,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from hushdoc.certificate.claim import Claim, PublicData
+from hushdoc.certificate.claim import OVERLAPS, Claim, PublicData
 from hushdoc.errors import AnnotationError, PrivacyError
+from hushdoc.synthetic_documents import CHOSEN as CHOSEN_PAGES
 from hushdoc.synthetic_documents import SyntheticDocuments
 from hushdoc.system import atomic_files
 from hushdoc.system.progress import TaskProgress
@@ -65,6 +66,9 @@ ALONE = (
 """The unit where a set of synthetic documents gives the layouts: a guarantee for any of SETS_UNITS
 is one for it, and so is one for UNIT."""
 
+LAYOUTS_READ = "{}; the layouts of its pages were read, and no protected document again"
+LAYOUTS_STEP = "take-layouts-of-synthetic-documents"
+
 SETS_UNITS = (
     UNIT_DEFINITIONS["document"],
     duplicates.defined(UNIT_DEFINITIONS["document"]),
@@ -90,8 +94,8 @@ class Layouts:
         name: What a certificate calls them.
         masks: Of each, shape [size, size].
         public: What a certificate says of the documents; None for those of the start or a set.
-        files: `public_images.files_of` the documents; none of invented ones and of a set, which
-            can't be protected ones.
+        files: `public_images.files_of` the documents; none of invented ones, which can't be
+            protected ones.
         claim: What the set's certificate claims, which is added up; None of public documents.
     """
 
@@ -102,13 +106,28 @@ class Layouts:
     claim: Claim | None = None
 
     @classmethod
-    def of_set(cls, documents: SyntheticDocuments, size: int) -> Layouts:
+    def of_set(cls, documents: SyntheticDocuments, size: int, *, overlap: str) -> Layouts:
         """Returns the layouts of a verified set's pages that have words.
 
+        Args:
+            documents: The set.
+            size: Of a mask.
+            overlap: How far what is public in the set's own history, such as MiniLM, may hold the
+                documents that are protected here; its certificate speaks of others.
+
         Raises:
-            PrivacyError: The set's guarantee is for another unit, or for nobody who receives it.
+            PrivacyError: The set is of public pages, or its guarantee is for another unit, or for
+                nobody who receives it.
         """
-        claim = inherited_claims.claim_of(documents, training={}, releases=())
+        if documents.contents.method == CHOSEN_PAGES:
+            raise PrivacyError(
+                "The set of the layouts hands on public pages as they are, and they were compared "
+                "with the documents that chose them, not with those that are protected here. Give "
+                "a set of invented pages, or the public pages themselves."
+            )
+        claim = inherited_claims.claim_of(
+            documents, training={}, releases=(), composition=LAYOUTS_READ, step=LAYOUTS_STEP
+        )
         (guarantee,) = continued.one_guarantee(claim)
         if guarantee.unit_definition not in SETS_UNITS:
             raise PrivacyError(
@@ -119,7 +138,19 @@ class Layouts:
         return cls(
             name=f"synthetic documents '{documents.certificate.model.name}'",
             masks=page_squares.masks_of([one.labelled for one in documents.documents], size),
-            claim=replace(claim, guarantees=(replace(guarantee, unit_definition=ALONE),)),
+            claim=replace(
+                claim,
+                guarantees=(replace(guarantee, unit_definition=ALONE),),
+                public_data=tuple(
+                    replace(
+                        data,
+                        overlap_with_protected=max(
+                            data.overlap_with_protected, overlap, key=OVERLAPS.index
+                        ),
+                    )
+                    for data in claim.public_data
+                ),
+            ),
         )
 
 
@@ -162,6 +193,7 @@ def train(
     learned = settings.trained == "layouts"
     files = {} if used is None else used.files
     before = None if used is None else used.claim
+    chosen = "which set gives the layouts" if before else "the layouts"
     public_images.require_apart(files, documents)
     declared = Declared(
         name=name,
@@ -176,7 +208,7 @@ def train(
         labels_from_documents=labels_from_documents,
         accesses=claims.unaccounted(name, READING | (public_images.TREATMENTS if files else {})),
         assumes=(
-            CHOSEN if before else f"the layouts{' to begin with' if learned else ''}, {CHOSEN}",
+            f"{chosen}{' to begin with' if learned else ''}, {CHOSEN}",
             READABLE,
             *(public_images.ASSUMES if files else ()),
         ),

@@ -51,7 +51,7 @@ def public_data(features: str, overlap: str) -> tuple[PublicData, ...]:
     data = PublicData(
         name=MINILM,
         uses=("points of documents",),
-        privacy_status="declared public by the trainer",
+        privacy_status="published weights; what they were trained on is their publisher's word",
         overlap_with_protected=overlap,
     )
     return (data,)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic
 
@@ -207,7 +208,7 @@ def _points(
             texts=lambda labelled: (
                 word.text for page in labelled.document.pages for word in page.words
             ),
-            content=identity.content,
+            content=partial(identity.content, images=embedding.reads_images(features)),
             told=False,
         )
 
