@@ -32,7 +32,8 @@ On documents that a start never saw, `--on` trains pointers from --pointer-start
 docvqa` does (`docvqa_sets`): on SROIE's companies, and asks others; and on invented forms. Arms are
 those of --set-arms; `nonprivate` trains all, `nonprivate_reader` the reader alone. With --inner,
 and a --work of its own, the documents to train on are parted by provider once more, to choose
-settings by. A JSON line for each set, of all arms and seeds that are kept, goes before the last.
+settings by, such as --passes and --rate of training without privacy. A JSON line for each set, of
+all arms and seeds that are kept, goes before the last.
 
 With --work they are kept, an arm and seed at a time: a later call with other --arms or --seeds goes
 on, and prints the tables of all that is there. The tables are those of Tito et al. (2023): utility
@@ -101,6 +102,8 @@ def main() -> int:
     parser.add_argument(
         "--inner", action="store_true", help="of --on: ask providers that are else trained on"
     )
+    parser.add_argument("--passes", type=float, help="of --on: without privacy")
+    parser.add_argument("--rate", type=float, help="of --on: peak of the step size without privacy")
     parser.add_argument("--providers", type=int, help="that a pointer is trained on")
     parser.add_argument("--attack-seeds", type=int, help="of each attack (default: 5, quick: 1)")
     parser.add_argument(
@@ -161,6 +164,7 @@ def _on(
         raise SystemExit("--on needs --pointer-start, and for sroie --sroie; name both.")
     which = docvqa_sets.forms() if name == "forms" else docvqa_sets.sroie(options.sroie)
     which = which.inner() if options.inner else which
+    which = which.trained_by(passes=options.passes, rate=options.rate)
     made = docvqa_sets.Pointers(options.pointer_start, which, work / "sets")
     for arm in options.set_arms:
         for seed in options.seeds if arm != "start" else options.seeds[:1]:

@@ -73,6 +73,14 @@ class PrivateSet:
         records = {unit: round(count / 2) for unit, count in self.records.items()}
         return replace(self, train=_members(parts), asked=parts.non_members, records=records)
 
+    def trained_by(self, *, passes: float | None, rate: float | None) -> PrivateSet:
+        """Returns the set with other settings of training without privacy, where they are given."""
+        return replace(
+            self,
+            passes={name: passes or own for name, own in self.passes.items()},
+            rates={name: rate or own for name, own in self.rates.items()},
+        )
+
     def sizes(self) -> dict[str, Any]:
         """Returns how many there are of what."""
         return {
@@ -228,6 +236,9 @@ def figures(
         },
         "rates": {
             arm: each[0]["rate"] for arm, each in results.items() if each and "rate" in each[0]
+        },
+        "passes": {
+            arm: each[0]["passes"] for arm, each in results.items() if each and "passes" in each[0]
         },
         **which.sizes(),
     }
