@@ -13,6 +13,9 @@ from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping import BookKeeping, check
+from hushdoc_training.privacy.clipping import self_test as comparing
+from hushdoc_training.privacy.clipping.contract import ClippedBatch
+from hushdoc_training.privacy.clipping.placement import Placement
 from hushdoc_training.privacy.clipping.replayed_draws import ReplayedDraws
 
 TOKENS, WIDTH = 8, 6
@@ -176,3 +179,18 @@ def test_dropout_inside_of_an_attention_is_no_difference(attention: str) -> None
             model, lambda examples: (model(x[list(examples)]) * weights).square().sum((1, 2)), 6
         )
     assert all(module.training for module in model.modules())
+
+
+@pytest.mark.parametrize(("off", "refused"), [(2e-9, False), (2e-8, True)])
+def test_what_is_rounding_of_a_gradient_that_is_zero_is_no_difference(
+    off: float, refused: bool
+) -> None:
+    """An attention's key bias has none; 2e-9 of a record's norm is less than fp32 can tell."""
+
+    def batch(of_bias: float) -> ClippedBatch:
+        squares = {"weight": torch.ones(1), "key.bias": torch.tensor([of_bias]).square()}
+        return ClippedBatch(norms=torch.ones(1), losses=torch.ones(1), nonfinite=0, squares=squares)
+
+    what, layer, error = comparing._of_squares(batch(off), batch(0.0), Placement({}, []))
+    assert (what, layer) == ("norm", "key.bias")
+    assert (error > comparing._EXACT) == refused

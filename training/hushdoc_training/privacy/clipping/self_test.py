@@ -29,7 +29,7 @@ COMPARED = 6
 # What fp32 allows; a larger tolerance is granted where the computation is rounded further.
 _EXACT = 1e-3
 # Below this share of a record's norm a parameter's gradient is rounding: an attention's key bias.
-_NEGLIGIBLE = 1e-6
+_NEGLIGIBLE = 3e-6
 
 
 @dataclass(frozen=True, kw_only=True)
