@@ -13,6 +13,8 @@ import torch
 from PIL import Image
 from torch import nn
 
+from hushdoc import labelled_files
+from hushdoc_training import invented
 from hushdoc_training.models.autoencoder import PageAutoencoder
 from hushdoc_training.models.denoiser import Denoiser
 from hushdoc_training.recipes.synthesis import denoising
@@ -21,7 +23,12 @@ from hushdoc_training.recipes.synthesis.diffusion_start import CONDITIONS, SIZES
 TEXT = (Path(__file__).parents[2] / "docs/diffusion.md").read_text("utf-8")
 PRETRAIN = " --size tiny --autoencoder-steps 1 --steps 1 --public-documents 4 --quiet"
 DIFFUSION = " --steps 1 --pages 2 --sampling-steps 2 --layout-documents 2 --quiet"
-SMALL = {"synthesize pretrain": PRETRAIN, "synthesize diffusion": DIFFUSION}
+EVOLUTION = " --pool 12 --nearest 3 --documents 3 --quiet"
+SMALL = {
+    "synthesize pretrain": PRETRAIN,
+    "synthesize diffusion": DIFFUSION,
+    "synthesize evolution": EVOLUTION,
+}
 
 
 @pytest.mark.slow
@@ -33,9 +40,15 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         for number in range(2):
             shades = rng.integers(0, 255, (40, 32), dtype=np.uint8)
             Image.fromarray(shades).save(tmp_path / "scans" / name / f"{number}.png")
+    config = invented.InventedConfig(document_types=("receipt",))
+    labelled_files.write(Path("receipts.jsonl"), invented.documents(seed=1, count=4, config=config))
     assert hushdoc_command_runs.run("keygen", "--out", "release", "--name", "tests") == 0
+    Path("policy.toml").write_text(
+        'max_epsilon = 1.01\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
+        'adversary = "synthetic-data-recipient"\ntrust = "release.trust.json"\n'
+    )
     commands = re.findall(r"```sh\n(.*?)```", TEXT, flags=re.DOTALL)
-    assert len(commands) == 3
+    assert len(commands) == 4
     for line in "".join(commands).splitlines():
         name = " ".join(line.split()[1:3])
         assert hushdoc_command_runs.run(*shlex.split(line + SMALL.get(name, ""))[1:]) == 0
