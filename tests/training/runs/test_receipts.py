@@ -20,7 +20,7 @@ from hushdoc.policy.rules import _sampled_as_accounted
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.receipt import NOISE_DISTRIBUTIONS
-from hushdoc_training.runs import continued, receipts
+from hushdoc_training.runs import claim_words, continued, receipts
 from hushdoc_training.runs.receipts import Declared
 
 PLAN = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.3, steps=20)
@@ -69,6 +69,8 @@ def test_with_a_ledger_every_run_is_inside_epsilon(ledger: Ledger) -> None:
     assert "3 training runs are in the ledger" in guarantee.composition
     assert any("ledger" in condition for condition in guarantee.assumes)
     assert not any("dropped" in caveat for caveat in claim.caveats)
+    assert claim_words.COPIES_OF_RUNS in claim.caveats
+    assert claim_words.COPIES_OF_RUNS not in claim_by(PLAN, "forms").caveats
     assert claim.protected_data[0].commitment == ledger.commitment("d")
     again = Claim.from_json(claim.to_json())
     assert again.to_json() == claim.to_json()

@@ -345,6 +345,7 @@ def _drafted(found: Numbers, declared: Declared, ledger: LedgerStatement | None)
         tuning = "accounted"
     if found.private_reads or (ledger is not None and ledger.read_runs):
         tuning = "unaccounted"
+    several = ledger is not None and ledger.num_runs > 1
     protected = claims.protected(
         declared.name,
         found.unit,
@@ -365,7 +366,7 @@ def _drafted(found: Numbers, declared: Declared, ledger: LedgerStatement | None)
         caveats=(
             *claim_words.caveats(found, tuning),
             *declared.caveats,
-            *((claim_words.COPIES_OF_RUNS,) if ledger is not None and ledger.num_runs > 1 else ()),
+            *((claim_words.COPIES_OF_RUNS,) if several and found.unit == "document" else ()),
         ),
         releases=declared.releases,
     )
