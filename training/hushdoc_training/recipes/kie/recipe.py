@@ -72,7 +72,7 @@ RECIPES = (
     Recipe(
         name="hundreds",
         documents=1999,
-        sampling_rate=0.25,
+        sampling_rate=0.5,
         steps=60,
         clipping_norm=0.01,
         private=PrivateSettings(
