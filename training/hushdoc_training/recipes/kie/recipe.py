@@ -73,7 +73,7 @@ RECIPES = (
         name="hundreds",
         documents=1999,
         sampling_rate=0.5,
-        steps=60,
+        steps=120,
         clipping_norm=0.01,
         private=PrivateSettings(
             learning_rate=2e-1, trained="output", scaling="public", read_layers=3
