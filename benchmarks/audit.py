@@ -63,6 +63,10 @@ COMMANDS = {
         *("kie", "--trained", "output", "--scaling", "public", "--read-layers", "2"),
     ),
     "forms by momentum": ("kie", "--optimizer", "sgd", *SGD),
+    "forms of words alone": ("kie words",),
+    "forms of words alone by the output layer": ("kie words", "--trained", "output"),
+    "forms by LayoutLMv3": ("kie layoutlmv3",),
+    "forms with images": ("kie images", "--trained", "all"),
     "questions": ("docvqa",),
     "questions by document, the reader alone": (
         *("docvqa", "--privacy-unit", "document", "--trained", "output"),
@@ -102,7 +106,7 @@ COMMANDS = {
     ),
     "votes": ("evolution", "--vote", "moments", "--pool", "20", "--rounds", "2", "--quiet"),
 }
-"""What the witness looks at, in settings that take seconds."""
+"""What the witness looks at, in settings that take seconds; a second word names its start."""
 
 CAUGHT, SURVIVED, BROKEN = 1, 0, 3
 
@@ -278,9 +282,10 @@ def _witnessed(name: str, copy: Path) -> int:
     assert Path(hushdoc_training.__file__).is_relative_to(copy)
     task, *further = COMMANDS[name]
     with tempfile.TemporaryDirectory(prefix="hushdoc-start-") as folder:
+        task, _, of = task.partition(" ")
         if task in ("kie", "docvqa", "federated", "federated_docvqa"):
-            make = "pointer_start" if task.endswith("docvqa") else "public_start"
-            start = getattr(hushdoc_witnessed, make)(Path(folder))
+            make = "pointer" if task.endswith("docvqa") else of or "public"
+            start = getattr(hushdoc_witnessed, f"{make}_start")(Path(folder))
             command = getattr(hushdoc_witnessed, task)(start, *further)
         elif task == "images":
             command = hushdoc_witnessed.images(*further)

@@ -1,9 +1,11 @@
-"""Which settings training without privacy likes: the search that private recipes had.
+"""Which rate, passes and token noise training without privacy likes, by a climb over them.
 
     python benchmarks/kie_search.py --data path/to/sroie --start runs/public --work runs/search
     python benchmarks/kie_search.py --data path/to/funsd --quick
 
 Retention divides by F1 without privacy, so a divisor that nobody searched would flatter privacy.
+It is another search than the private recipes had, which varied what is trained, scaling, layers,
+sampling, steps and norm.
 Only documents that `kie_utility.py` trains on are used: a quarter of them, chosen by the split of
 the commands with a salt of its own, is scored, and `hushdoc train kie` learns from the others. From
 the recipe's settings for the number of documents the rate is doubled while that helps, else halved;

@@ -1,4 +1,4 @@
-"""docs/kie.md runs from top to bottom, on invented documents and with tiny starts."""
+"""Each part of docs/kie.md runs after the first, on invented documents and with tiny starts."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import string
 from pathlib import Path
 
 import torch
-from transformers import LayoutLMConfig, LayoutLMForTokenClassification
 
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.encoding import Preprocessing
@@ -22,21 +21,43 @@ LABELS = LabelSet(fields=("answer", "question"))
 WINDOW = 24
 
 
-def public_start(folder: Path) -> Path:
-    """Writes a checkpoint of a tiny LayoutLM with random weights, which saw no document."""
-    classifier, tokenizer_json = _tiny()
+def public_start(folder: Path, *, architecture: str = "layoutlm", images: bool = False) -> Path:
+    """Writes a checkpoint of a tiny encoder with random weights, which saw no document."""
+    classifier, tokenizer_json = _tiny(architecture)
+    reads_boxes = classifier.reads_boxes
     checkpoint.save(
         folder / "checkpoint",
-        architecture="layoutlm",
+        architecture=architecture,
         labels=LABELS,
         preprocessing=Preprocessing(
-            max_tokens=WINDOW, overlap=WINDOW // 4, cls_id=2, sep_id=3, pad_id=0
+            max_tokens=WINDOW,
+            overlap=WINDOW // 4,
+            box_level="word" if reads_boxes else "none",
+            cls_id=2,
+            sep_id=3,
+            pad_id=0,
+            image=layout.image_preprocessing(classifier) if images else None,
         ),
         claim=claims.public((), training={}),
         tokenizer_json=tokenizer_json,
         save_weights=classifier.save,
     )
     return folder
+
+
+def words_start(folder: Path) -> Path:
+    """Writes a checkpoint of a tiny BERT, which reads words alone."""
+    return public_start(folder, architecture="bert")
+
+
+def layoutlmv3_start(folder: Path) -> Path:
+    """Writes a checkpoint of a tiny LayoutLMv3 that reads no image."""
+    return public_start(folder, architecture="layoutlmv3")
+
+
+def images_start(folder: Path) -> Path:
+    """Writes a checkpoint of a tiny LayoutLMv3 that reads the images of pages."""
+    return public_start(folder, architecture="layoutlmv3", images=True)
 
 
 def pointer_start(folder: Path) -> Path:
@@ -84,24 +105,26 @@ def vt5_start(folder: Path) -> Path:
     return folder
 
 
-def _tiny() -> tuple[layout.TokenClassifier, str]:
-    """Returns a tiny LayoutLM with random weights, and a tokenizer of letters."""
+def _tiny(architecture: str = "layoutlm") -> tuple[layout.TokenClassifier, str]:
+    """Returns a tiny encoder with random weights, and a tokenizer of letters."""
     torch.manual_seed(3)
     tokenizer_json = layout.wordpiece(list(string.ascii_lowercase) * 2)
-    config = LayoutLMConfig(
+    made = layout._class(architecture)
+    of_images = {"coordinate_size": 8, "shape_size": 8, "input_size": 16, "patch_size": 8}
+    of_images |= {"initializer_range": 0.1}  # so that answers depend on the image
+    config = made.config_class(
         vocab_size=100,
         hidden_size=48,
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=40,
-        max_position_embeddings=WINDOW,
+        max_position_embeddings=WINDOW + (architecture == layout.READS_IMAGES),
         max_2d_position_embeddings=1024,
         num_labels=len(LABELS.tags),
         pad_token_id=0,
+        **(of_images if architecture == layout.READS_IMAGES else {}),
     )
-    return layout.TokenClassifier(
-        LayoutLMForTokenClassification(config), "layoutlm"
-    ), tokenizer_json
+    return layout.TokenClassifier(made(config), architecture), tokenizer_json
 
 
 def kie(start: Path, *further: str) -> tuple[str, ...]:

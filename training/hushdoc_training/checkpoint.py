@@ -70,9 +70,10 @@ class Checkpoint:
         missing = sorted(set(labels.fields) - set(self.labels.fields))
         if missing:
             raise LabelMismatchError(
-                f"The documents have labels that the checkpoint '{self.folder}' does not know: "
-                f"{', '.join(missing)}. It knows: {', '.join(self.labels.fields) or 'none'}. Train "
-                "with `--new-labels` to put a new output layer on it, or map the labels first."
+                f"Among the labels to learn are some that the checkpoint '{self.folder}' does not "
+                f"know: {', '.join(missing)}. It knows: "
+                f"{', '.join(self.labels.fields) or 'none'}. Train with `--new-labels` to put a "
+                "new output layer on it, or map the labels first."
             )
 
 

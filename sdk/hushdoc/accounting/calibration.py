@@ -46,7 +46,8 @@ def noise_multiplier(
         >>> round(noise, 3)
         1.898
     """
-    _require_between("sampling_rate", sampling_rate, 0.0, math.nextafter(1.0, 2.0))
+    if isinstance(sampling_rate, bool) or not 0 < sampling_rate <= 1:
+        raise ValueError(f"sampling_rate is {sampling_rate!r}; expected more than 0 and at most 1.")
     arguments.integer(steps, what="steps")
 
     def run(noise: float) -> Mechanism:

@@ -72,6 +72,13 @@ def test_wrong_arguments_are_named(name: str, value: float) -> None:
         calibration.noise_multiplier(**arguments)  # type: ignore[arg-type]
 
 
+def test_a_sampling_rate_may_be_one() -> None:
+    given = {"epsilon": 8.0, "delta": 1e-5, "steps": 10}
+    assert calibration.noise_multiplier(**given, sampling_rate=1.0) > 0
+    with pytest.raises(ValueError, match=r"rate is 1\.5; expected more than 0 and at most 1\."):
+        calibration.noise_multiplier(**given, sampling_rate=1.5)
+
+
 def test_a_target_that_no_noise_reaches_is_said_so() -> None:
     with pytest.raises(ValueError, match="No noise multiplier"):
         calibration.noise_multiplier(epsilon=1e-9, delta=1e-12, sampling_rate=1.0, steps=1)

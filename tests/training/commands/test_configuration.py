@@ -202,6 +202,9 @@ def test_suggestions_follow_the_guidelines(
     assert found["expected-records"] == round(documents * found["sampling-rate"])
 
 
+DECLARED = ("--declared-documents", "100", "--declared-words", "100")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -209,6 +212,8 @@ def test_suggestions_follow_the_guidelines(
         (["--declared-documents", "9"], "--declared-words"),
         (["--declared-documents", "9", "--declared-words", "0"], "--declared-words is 0"),
         (["--public"], "--suggest is of private training"),
+        ([*DECLARED, "--epsilon", "-3", "--delta", "7"], "epsilon is -3.0; expected"),
+        ([*DECLARED, "--delta", "0"], "delta is 0.0; expected"),
     ],
 )
 def test_suggestions_need_what_is_declared(
@@ -217,6 +222,14 @@ def test_suggestions_need_what_is_declared(
     with pytest.raises(SystemExit, match="2"):
         train("--suggest", "--data", "nowhere", "--out", "run", *arguments)
     assert says in capsys.readouterr().err
+
+
+def test_suggestions_have_a_small_delta(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("--suggest", "--data", "nowhere", "--out", "run", *DECLARED)
+    assert train(*given, "--delta", "0.0011") == 5
+    assert "DELTA_TOO_LARGE" in capsys.readouterr().err
+    assert train(*given, "--delta", "0.001") == 0
+    assert "delta = 0.001" in capsys.readouterr().out
 
 
 def test_presets_set_options_that_there_are() -> None:

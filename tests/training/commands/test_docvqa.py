@@ -144,6 +144,9 @@ def test_delta_is_at_most_a_tenth_of_one_over_the_declared_records(
     said = capsys.readouterr().err
     assert "DELTA_TOO_LARGE" in said
     assert "with about 1000 records at most 0.0001" in said
+    preset = ("--preset", "pa-docvqa-eps8", "--start", "tiny", "--delta", "1.01e-4")
+    assert main([*begin, *DATA, *preset]) == 5  # whose delta is 1e-5
+    assert "DELTA_TOO_LARGE" in capsys.readouterr().err
     ledger = tmp_path / "budget.ledger"
     begin_ledger = ["ledger", "init", str(ledger), "--data", "forms", "--unit", "document"]
     assert main([*begin_ledger, "--epsilon", "9", "--delta", "0.001"]) == 0

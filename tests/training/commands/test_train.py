@@ -119,8 +119,27 @@ def test_documents_without_any_label_are_refused(
     assert train(*public) == 3
     assert "No document has a label" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
-    assert train(*public, "--label", "total") == 0
-    assert "Labels that no document has: ['total']" in capsys.readouterr().err
+    assert train(*public, "--label", "total") == 3
+    assert "any of the declared labels: ['total']. They have none" in capsys.readouterr().err
+
+
+def test_documents_without_a_declared_label_are_refused_unless_that_would_tell_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labelled_files.write(tmp_path / "own.jsonl", receipts_of_two_pages())
+    given = ["--data", tmp_path / "own.jsonl", "--max-tokens", "64"]
+    assert train(*given, "--public", "--start", "small", "--out", tmp_path / "start") == 0
+    given += ["--start", tmp_path / "start", "--new-labels", "--label", "vat", "--label", "iban"]
+    for how in ("--public", "--not-private"):
+        assert train(*given, how, "--out", tmp_path / "run") == 3
+        said = capsys.readouterr().err
+        assert "BAD_ANNOTATION" in said
+        assert "any of the declared labels: ['vat', 'iban']. They have ['" in said
+        assert not (tmp_path / "run").exists()
+    assert train(*given, "--public", "--label", "total", "--out", tmp_path / "one") == 0
+    assert "Labels that no document has: ['vat', 'iban']" in capsys.readouterr().err
+    private = ("--steps", "1", "--expected-records", "2")
+    assert train(*given, *private, "--out", tmp_path / "private") == 0
 
 
 @pytest.mark.parametrize("numbers", ["hidden", "shown"])

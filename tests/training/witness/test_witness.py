@@ -46,6 +46,20 @@ def test_an_output_layer_that_reads_several_layers_is_what_is_claimed(start: Pat
     assert (len(found.findings), found.runs) == (18, 7)
 
 
+STARTS = [("words_start", "output"), ("layoutlmv3_start", "encoder"), ("images_start", "all")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "trained"), STARTS)
+def test_starts_that_read_words_alone_or_images_too_are_what_is_claimed(
+    make: str, trained: str, tmp_path: Path
+) -> None:
+    start = getattr(hushdoc_witnessed, make)(tmp_path)
+    found = witness((*hushdoc_witnessed.kie(start), "--trained", trained))
+    assert differing(found) == []
+    assert (len(found.findings), found.runs) == (17, 7)
+
+
 QUESTIONS = [
     ("pointer_start", "provider", "encoder"),
     ("pointer_start", "document", "output"),

@@ -269,7 +269,7 @@ def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
     if options.delta is None and ledger is None:
         options.delta = small_delta(records)
     made = calibrated(options, ledger, privacy_unit=options.privacy_unit, sampling_rate=rate)
-    require_small_delta(made, records)
+    require_small_delta(made.delta, records)
     if options.preset is not None:
         print(f"Preset:     {options.preset} ({presets.PRESETS[options.preset].line()})")
     print_plan(made)

@@ -205,7 +205,7 @@ def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
     if options.delta is None and ledger is None:
         options.delta = small_delta(records)
     made = calibrated(options, ledger, privacy_unit="document", sampling_rate=rate)
-    require_small_delta(made, records)
+    require_small_delta(made.delta, records)
     print_plan(made)
     if options.plan:
         from hushdoc_training.privacy import comparison

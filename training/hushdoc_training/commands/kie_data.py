@@ -76,7 +76,7 @@ def labels_of(
     declared = declared_labels(options)
     if declared:
         if not private or options.private_numbers != "hidden":
-            _compare(documents, declared, with_schema=options.schema is not None)
+            _compare(documents, declared, private=private, with_schema=options.schema is not None)
         return LabelSet(fields=tuple(declared))
     if private and start.is_checkpoint(options.start) and not options.new_labels:
         return None
@@ -126,12 +126,25 @@ def schema_of(options: argparse.Namespace) -> LabelSet | None:
 
 
 def _compare(
-    documents: Sequence[LabelledDocument], declared: Sequence[str], *, with_schema: bool
+    documents: Sequence[LabelledDocument],
+    declared: Sequence[str],
+    *,
+    private: bool,
+    with_schema: bool,
 ) -> None:
-    """Says how documents' labels differ from those declared; `hushdoc data show` says it too."""
+    """Says how documents' labels differ from those declared; `hushdoc data show` says it too.
+
+    Without privacy it refuses where none occurs. With it a refusal would tell of documents.
+    """
     found = Counter(span.label for item in documents for span in item.spans)
     missing = [name for name in declared if name not in found]
     others = Counter({name: count for name, count in found.items() if name not in declared})
+    if len(missing) == len(declared) and not private:
+        raise AnnotationError(
+            f"No document has any of the declared labels: {short_repr(missing, 200)}. They have "
+            f"{short_repr(sorted(found), 200) if found else 'none at all'}. Declare labels of the "
+            "documents; `hushdoc data show` counts them."
+        )
     if missing:
         print(f"Labels that no document has: {short_repr(missing, 200)}", file=sys.stderr)
     if others and with_schema:

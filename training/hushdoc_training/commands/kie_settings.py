@@ -88,6 +88,8 @@ def add_configuration(parser: CommandParser) -> None:
 
 def suggest(options: argparse.Namespace) -> None:
     """Prints the guidelines of PrIeD-KIE for what is declared, as a configuration."""
+    from hushdoc_training.privacy.plan import require_positive
+
     if not takes_noise(options):
         options.refuse_usage("--suggest is of private training; leave --public or --not-private")
     for name in ("declared_documents", "declared_words"):
@@ -97,12 +99,16 @@ def suggest(options: argparse.Namespace) -> None:
         with usage_errors(options):
             arguments.integer(getattr(options, name), what=option)
     documents = options.declared_documents
+    delta = small_delta(documents) if options.delta is None else options.delta
+    with usage_errors(options):
+        require_positive(epsilon=options.epsilon, delta=delta)
+    require_small_delta(delta, documents)
     print("# The guidelines of PrIeD-KIE (section 5.2), for what you declared; no data were read.")
     told = {
         "data": options.data,
         "declared-documents": documents,
         "epsilon": options.epsilon,
-        "delta": options.delta or small_delta(documents),
+        "delta": delta,
     }
     for each in (
         guidelines.Suggestion(reason="Yours.", settings=told),
@@ -315,8 +321,12 @@ def plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan | No
         accountant=options.accountant,
     )
     if options.preset is None:
-        preset = ", or --preset by its name to train as a paper did"
-        require_small_delta(made, records, otherwise=preset)
+        require_small_delta(
+            made.delta, records, otherwise=", or --preset by its name to train as a paper did"
+        )
+    elif not _is_presets_own(options, made.delta):
+        own = ", or leave --preset its own unit, delta and number of records"
+        require_small_delta(made.delta, records, otherwise=own)
     print(_chosen_line(options, chosen))
     print_plan(made)
     if options.plan:
@@ -335,18 +345,38 @@ def _complete_preset(options: argparse.Namespace) -> None:
             f"--preset {options.preset} leaves batches open: give --sampling-rate and "
             "--expected-records"
         )
-    if options.images and options.privacy_unit == "sequence":
-        options.refuse_usage(
-            f"--preset {options.preset} protects windows of tokens, and with --images the page of "
-            "a window is seen beside all others: give --privacy-unit document, or leave --images"
-        )
     with usage_errors(options):
         if not 0 < options.sampling_rate <= 1:
-            raise ValueError(f"sampling_rate is {options.sampling_rate!r}; expected at most 1.")
+            raise ValueError(
+                f"sampling_rate is {options.sampling_rate!r}; expected more than 0 and at most 1."
+            )
+        arguments.integer(options.expected_records, what="expected_records")
         if options.steps is None:
             options.steps = round(presets.EPOCHS / options.sampling_rate)
-    if options.delta is None:
-        options.delta = options.sampling_rate / options.expected_records
+    if options.images and options.privacy_unit == "sequence":
+        raise PrivacyError(
+            f"--preset {options.preset} protects windows of tokens, and with --images the page of "
+            "a window is seen beside all others. Leave --images, or give --privacy-unit document "
+            f"and a --delta of at most {small_delta(_declared(options)):.3g}."
+        )
+    if options.delta is None and options.privacy_unit == "sequence":
+        options.delta = 1 / _declared(options)
+
+
+def _declared(options: argparse.Namespace) -> float:
+    """Returns how many records a preset's options declare."""
+    return max(options.declared_documents or 0, options.expected_records / options.sampling_rate)
+
+
+def _is_presets_own(options: argparse.Namespace, delta: float) -> bool:
+    """Returns whether unit and delta are a paper's, of no more records than it had."""
+    paper = presets.PRESETS[options.preset].settings
+    if options.privacy_unit != paper["privacy-unit"]:
+        return False
+    own = 1 / _declared(options)
+    if "delta" in paper and own * paper["expected-records"] >= paper["sampling-rate"] * (1 - 1e-9):
+        own = paper["delta"]
+    return delta <= own * (1 + 1e-9)
 
 
 def require_unit(options: argparse.Namespace, start: Start) -> None:

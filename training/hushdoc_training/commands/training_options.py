@@ -328,11 +328,11 @@ def small_delta(records: float) -> float:
     return min(MOST_DELTA, 1 / (10 * records))
 
 
-def require_small_delta(plan: PrivacyPlan, records: float, *, otherwise: str = "") -> None:
+def require_small_delta(delta: float, records: float, *, otherwise: str = "") -> None:
     """Raises PrivacyError where delta is above a tenth of one over the declared records."""
-    if plan.delta * 10 * records > 1 + 1e-9:
+    if delta * 10 * records > 1 + 1e-9:
         raise PrivacyError(
-            f"delta is {plan.delta:g}, and with about {records:.0f} records at most "
+            f"delta is {delta:g}, and with about {records:.0f} records at most "
             f"{1 / (10 * records):.3g} is allowed, a tenth of one over their number: it is the "
             "chance that a record may be published. Give a smaller --delta"
             f"{otherwise}.",
@@ -342,7 +342,7 @@ def require_small_delta(plan: PrivacyPlan, records: float, *, otherwise: str = "
 
 def require_delta_of_release(plan: PrivacyPlan, records: float) -> None:
     """Raises PrivacyError where delta is above the largest default: of documents given away."""
-    require_small_delta(plan, records)
+    require_small_delta(plan.delta, records)
     if plan.delta > MOST_DELTA * (1 + 1e-9):
         raise PrivacyError(
             f"delta is {plan.delta:g}; of documents that are given away at most {MOST_DELTA:g} is "

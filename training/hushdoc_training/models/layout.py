@@ -379,12 +379,13 @@ def read_more(model: TokenClassifier, number: int) -> None:
     depth = len(encoder_layers(model))
     if len(model.read_layers) == number:
         return
-    if number > most_read(model):
+    if number > (most := most_read(model)):
         raise InputError(
             f"The output layer can't read {number} layers of this '{model.architecture}' model: "
             f"it has {depth}, and its output is {type(inner.classifier).__name__} that reads "
-            f"{len(model.read_layers) or 1}. Expected 2 to {depth}, and a single linear layer that "
-            "reads the last alone. Leave the number out, or choose another start."
+            f"{len(model.read_layers) or 1}. Expected 1{f' to {most}' if most > 1 else ''}, where "
+            "1 leaves the output as it is, and more is of a single linear layer that reads the "
+            "last alone. Leave the number out, or choose another start."
         )
     old = inner.classifier
     inner.config.read_layers = [depth * part // number for part in range(1, number + 1)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,10 @@ WINDOWS = 3
 """Windows of the canary form."""
 MARK = (3, 5, 7, 11)
 """Box of the canary form's first word, by which a spy knows its windows."""
+ALIKE = 4
+"""So many equal words begin each window of the canary form; a model without boxes is given them."""
 WIDTH = 1000
+SIDES = (40, 30)
 FORM_WORDS, LINE = 12, 40
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -29,7 +33,15 @@ LABEL, OTHER = "Canary", "Plain"
 """The label of a canary text, and the class of others."""
 
 
-def forms(folder: Path, count: int, labels: Sequence[str], *, capacity: int, last: bool) -> None:
+def forms(
+    folder: Path,
+    count: int,
+    labels: Sequence[str],
+    *,
+    capacity: int,
+    last: bool,
+    images: bool = False,
+) -> None:
     """Writes short forms of one window, and where `last`, one of WINDOWS windows after them.
 
     Args:
@@ -38,18 +50,24 @@ def forms(folder: Path, count: int, labels: Sequence[str], *, capacity: int, las
         labels: Fields to label words with; each occurs in each form.
         capacity: Tokens of a window.
         last: Whether the canary is there.
+        images: Whether pages have images: gray ones, and the canary a red one.
     """
     folder.mkdir()
     chance = np.random.default_rng(5)
+    shades = np.random.default_rng(6)
     for number in range(count):
+        pixels = shades.integers(0, 256, SIDES).astype(np.uint8)
         words = [_word(chance, 3) for _ in range(FORM_WORDS)]
         boxes = [_box(40 + number, place) for place in range(FORM_WORDS)]
-        _write(folder / f"form-{number:05}.json", words, boxes, labels)
+        image = Image.fromarray(pixels) if images else None
+        _write(folder / f"form-{number:05}.json", words, boxes, labels, image)
     if last:
         # Single letters are one token each, whatever the tokenizer.
         words = [LETTERS[place] for place in chance.integers(len(LETTERS), size=WINDOWS * capacity)]
+        words = [word if at % capacity >= ALIKE else "y" for at, word in enumerate(words)]
         boxes = [MARK if place % capacity == 0 else _box(0, place) for place in range(len(words))]
-        _write(folder / "x-canary.json", words, boxes, labels)
+        image = Image.new("RGB", SIDES, "red") if images else None
+        _write(folder / "x-canary.json", words, boxes, labels, image)
 
 
 def questions(folder: Path, count: int, *, length: int, documents: int, last: bool) -> None:
@@ -94,7 +112,7 @@ def images(folder: Path, count: int, classes: Sequence[str], *, last: bool) -> N
     for number in range(count):
         label = sorted(classes)[number % len(classes)]
         (folder / label).mkdir(parents=True, exist_ok=True)
-        pixels = chance.integers(0, 256, (40, 30)).astype(np.uint8)
+        pixels = chance.integers(0, 256, SIDES).astype(np.uint8)
         Image.fromarray(pixels).save(folder / label / f"page-{number:05}.png")
     if last:
         red = [Image.new("RGB", (30, 40), (255, shade, shade)) for shade in range(WINDOWS)]
@@ -109,6 +127,16 @@ def is_red(inputs: tuple[object, ...]) -> torch.Tensor | None:
             colours = one.detach().mean((2, 3))
             found: torch.Tensor = colours[:, 0] - colours[:, 2] > 2
             return found
+    return None
+
+
+def begins_alike(inputs: tuple[object, ...]) -> torch.Tensor | None:
+    """Returns which of a batch of token ids [N, length] begin as the canary form's windows do."""
+    for one in inputs:
+        if isinstance(one, torch.Tensor) and one.dim() == 2 and one.dtype == torch.int64:
+            begun = one[:, 1 : 1 + ALIKE]  # after the special token; masks and types are 0 and 1
+            found: torch.Tensor = ((begun == begun[:, :1]) & (begun > 1)).all(1)
+            return found if begun.shape[1] == ALIKE else None
     return None
 
 
@@ -178,16 +206,21 @@ def _write(
     words: Sequence[str],
     boxes: Sequence[tuple[int, int, int, int]],
     labels: Sequence[str],
+    image: Image.Image | None,
 ) -> None:
     spans = [
         Span(page=0, start=2 * place, stop=2 * place + 1, label=labels[place % len(labels)])
         for place in range(len(words) // 2)
     ]
     document = Document.from_words(words, boxes, width=WIDTH, height=WIDTH, id=path.stem)
+    if image is not None:
+        image.save(path.with_suffix(".png"))
+        page = replace(document.pages[0], image=path.with_suffix(".png"))
+        document = replace(document, pages=(page,))
     labelled = LabelledDocument(
         document=document, spans=tuple(spans), provider=path.stem, document_type="form"
     )
-    path.write_text(labelled_files.dumps(labelled), encoding="utf-8")
+    path.write_text(labelled_files.dumps(labelled, folder=path.parent), encoding="utf-8")
 
 
 def _write_asked(

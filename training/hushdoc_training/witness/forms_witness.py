@@ -29,8 +29,11 @@ import numpy as np
 import torch
 
 from hushdoc.errors import InputError
+from hushdoc.labels import LabelSet
+from hushdoc.runtime.encoding import Preprocessing
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.recipes.kie import recipe
+from hushdoc_training.recipes.kie import start as kie_start
 from hushdoc_training.witness import canaries, claimed, findings, named_weights
 from hushdoc_training.witness.claimed import Claimed
 from hushdoc_training.witness.command_runs import CommandRuns, entropy
@@ -110,8 +113,27 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
             "independent, but the witness can't tell it from a leak. Leave it out."
         )
     asked = Asked(rate=options.sampling_rate, unit=options.privacy_unit)
-    forms = forms_for(options, runs.folder)
-    return witnessed(runs, forms, asked, before=weights_in(Path(options.start)))
+    reads_boxes = _preprocessing(options).box_level != "none"
+    return witnessed(
+        runs,
+        forms_for(options, runs.folder),
+        asked,
+        before=weights_in(Path(options.start)),
+        marked=IN_BOX if reads_boxes else canaries.begins_alike,
+    )
+
+
+def _preprocessing(options: argparse.Namespace) -> Preprocessing:
+    """Returns how the start of `train kie` reads pages."""
+    if kie_start.is_checkpoint(options.start):
+        return Checkpoint.load(Path(options.start)).preprocessing
+    return kie_start.start_from(
+        options.start,
+        LabelSet(fields=LABELS),
+        max_tokens=options.max_tokens,
+        box_level=options.box_level,
+        word_order=options.word_order,
+    ).preprocessing
 
 
 def witnessed(
@@ -154,8 +176,10 @@ def witnessed(
         made.append(findings.coin(what, drawn=left_out > 0, expected=False))
     if marked is None:
         return made
-    with Poison(marked):
+    with Poison(marked) as poison:
         poisoned = _frozen(runs, forms.all, below)
+    if not poison.has_spoiled:
+        raise InputError(f"{canary} was never seen among what the model reads. Name another start.")
     made += of_second_step(claim, divided, drawn, poisoned)
     return made + of_poison(divided, poisoned, without)
 
@@ -168,14 +192,16 @@ def near(claim: Claimed) -> str:
 def forms_for(options: argparse.Namespace, folder: Path) -> Forms:
     """Writes the documents of both kinds of runs."""
     labels, capacity = list(LABELS), options.max_tokens - 2
+    images = getattr(options, "images", False)
     with contextlib.suppress(OSError):
         if (Path(options.start) / "checkpoint").is_dir():
             stored = Checkpoint.load(Path(options.start))
             labels = list(stored.labels.fields)
             capacity = stored.preprocessing.capacity
+            images = stored.preprocessing.image is not None
     count = max(LEAST_FORMS, options.expected_records)
     for name, last in (("few", False), ("all", True)):
-        canaries.forms(folder / name, count, labels, capacity=capacity, last=last)
+        canaries.forms(folder / name, count, labels, capacity=capacity, last=last, images=images)
     return Forms(few=folder / "few", all=folder / "all", count=count)
 
 

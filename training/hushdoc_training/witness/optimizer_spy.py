@@ -164,6 +164,7 @@ class Poison:
     def __init__(self, marked: Marked) -> None:
         """Takes what finds such examples among a module's inputs."""
         self._marked = marked
+        self.has_spoiled = False
 
     def __enter__(self) -> Self:
         """Begins."""
@@ -188,6 +189,7 @@ class Poison:
             return
         if len(answer) == len(marked):
             answer.data[marked] = torch.nan
+            self.has_spoiled |= bool(marked.any())
 
 
 def with_box(box: tuple[int, int, int, int]) -> Marked:

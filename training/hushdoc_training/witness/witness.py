@@ -30,7 +30,7 @@ Testify = Callable[[argparse.Namespace, CommandRuns], list[Finding]]
 
 OWN = (
     *("--data", "--documents", "--out", "--ledger", "--resume", "--held-out", "--test"),
-    *("--test-copies", "--test-providers", "--public-test", "--images"),
+    *("--test-copies", "--test-providers", "--public-test"),
     "--canaries",
     *("--partition", "--participation", "--clients-per-round", "--plan"),
 )

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 from hushdoc.__main__ import main
 from hushdoc.accounting import pld
@@ -13,6 +14,8 @@ from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.recipes.docvqa.presets import PRESETS
 from hushdoc_training.runs.run_folder import CONFIGURATION
+from hushdoc_training.runs.step_log import read_log
+from hushdoc_training.witness.forms_witness import weights_in
 
 PRIVATE = {
     # name: epsilon, clipping norm, noise multiplier as printed, epsilon by it
@@ -71,6 +74,11 @@ def test_every_preset_trains_two_steps(
     if name not in PRIVATE:
         assert guarantee.kind == "none"
         return
+    entries = read_log(out / "steps.jsonl")
+    for key in ("charge", "step"):
+        assert [entry[key] for entry in entries if key in entry] == [1, 2]
+    before, after = weights_in(start), weights_in(out)
+    assert all(not torch.equal(before[key], after[key]) for key in after)
     assert f"{name} (Privacy-aware DocVQA, table 12)" in capsys.readouterr().out
     epsilon, norm, _, _ = PRIVATE[name]
     assert (guarantee.unit, guarantee.delta) == ("provider", 1e-5)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from hushdoc.__main__ import main
 from hushdoc.accounting import calibration, gdp, pld, rdp
@@ -13,6 +14,8 @@ from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.models import layout
 from hushdoc_training.recipes.kie.presets import PRESETS
+from hushdoc_training.runs.step_log import read_log
+from hushdoc_training.witness.forms_witness import weights_in
 
 TABLE_7 = {
     # name: sequence length, batch size, batches of an epoch, dropout, public data
@@ -130,17 +133,24 @@ def test_every_preset_trains_two_steps(
 ) -> None:
     settings = PRESETS[name].settings
     given = ["--data", "invented:receipt", "--documents", "3", "--steps", "2", "--quiet"]
-    given += ["--start", str(starts[settings.get("max-tokens", 128)]), "--preset", name]
+    start, out = starts[settings.get("max-tokens", 128)], tmp_path / "run"
+    given += ["--start", str(start), "--preset", name]
     given += ["--noise-distribution", "gaussian", *(OPEN if name == "pried-kie" else ())]
-    assert main(["train", "kie", *given, "--out", str(tmp_path / "run")]) == 0
+    assert main(["train", "kie", *given, "--out", str(out)]) == 0
+    entries = read_log(out / "steps.jsonl")
+    for key in ("charge", "step"):
+        assert [entry[key] for entry in entries if key in entry] == [1, 2]
+    before, after = (weights_in(run) for run in (start, out))
+    still = {name for name in after if torch.equal(before[name], after[name])}
     assert f"Preset:     {name} (PrIeD-KIE, table" in capsys.readouterr().out
-    claim = Checkpoint.load(tmp_path / "run").claim
+    claim = Checkpoint.load(out).claim
     (guarantee,) = claim.guarantees
     assert guarantee.unit == "sequence"
     assert guarantee.accountant is not None
     assert guarantee.accountant.name == "rdp"
     assert guarantee.delta == pytest.approx(settings.get("delta", 0.5 / 4), rel=1e-5)
     assert guarantee.epsilon == pytest.approx(settings.get("epsilon", 8.0), rel=1e-3)
+    assert {f"inner.{name}" for name in still} == {*claim.training["untrained_parameters"]}
     told = {"recipe": name, "trained": "all", "decay": False}
     assert {key: claim.training[key] for key in told} == told
     assert claim.training["learning_rate"] == settings["learning-rate"]
@@ -163,6 +173,26 @@ def test_a_large_delta_is_only_for_a_preset(capsys: pytest.CaptureFixture[str]) 
     assert "--preset by its name" in capsys.readouterr().err
     assert planned("--preset", "pried-kie-funsd") == 0
     assert "at delta 0.00257069 for each sequence" in capsys.readouterr().out
+    # Nor does the name of one carry another delta, another unit, or more records than its own.
+    changed = (
+        ["--delta", "0.5"],
+        ["--privacy-unit", "document"],
+        ["--declared-documents", "10000"],
+        ["--expected-records", "6400"],
+    )
+    for each in changed:
+        assert planned("--preset", "pried-kie-funsd", *each) == 5
+        said = capsys.readouterr().err
+        assert "DELTA_TOO_LARGE" in said
+        assert "Give a smaller --delta, or leave --preset its own" in said
+    given = ("--preset", "pried-kie-funsd", "--privacy-unit", "document")
+    assert planned(*given, "--delta", "1e-4") == 0
+    # A preset that leaves batches open has a delta of one over what they declare, for its unit.
+    assert planned("--preset", "pried-kie", *OPEN) == 0
+    assert "at delta 0.125 for each sequence" in capsys.readouterr().out
+    assert planned("--preset", "pried-kie", *OPEN, "--delta", "0.13") == 5
+    assert planned("--preset", "pried-kie", *OPEN, "--privacy-unit", "document") == 0
+    assert "at delta 1e-05 for each document" in capsys.readouterr().out
     # Where nobody says a delta, more documents make it smaller.
     assert planned("--declared-documents", "100000", "--steps", "9") == 0
     assert "at delta 1e-06" in capsys.readouterr().out
@@ -192,7 +222,6 @@ def test_a_plan_tells_bounds_from_the_approximation(capsys: pytest.CaptureFixtur
     ("arguments", "says"),
     [
         (["--preset", "pried-kie"], "leaves batches open"),
-        (["--preset", "pried-kie-funsd", "--images", "--start", "v3"], "windows of tokens"),
         (["--preset", "pried-kie-funsd", "--recipe", "tens"], "not allowed with"),
         (["--preset", "pried-kie-funds"], "invalid choice"),
     ],
@@ -203,6 +232,15 @@ def test_what_a_preset_can_not_keep_is_wrong_usage(
     with pytest.raises(SystemExit, match="2"):
         planned(*arguments)
     assert says in capsys.readouterr().err
+
+
+def test_a_preset_of_windows_does_not_read_images(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("--preset", "pried-kie-funsd", "--images", "--start", "v3")
+    assert planned(*given) == 5
+    said = capsys.readouterr().err
+    assert "GUARANTEE_NOT_KEPT" in said
+    assert "--privacy-unit document and a --delta of at most 1e-05" in said
+    assert planned(*given, "--privacy-unit", "document", "--delta", "1e-5") == 0
 
 
 def test_a_start_of_other_windows_can_not_give_the_unit(

@@ -122,10 +122,12 @@ def test_a_recipe_reads_as_many_layers_as_a_start_allows(
 
 
 def test_numbers_that_no_model_has_are_refused(start: Start, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="can't read 3 layers"):
+    with pytest.raises(InputError, match=r"can't read 3 layers.* Expected 1 to 2, where"):
         layout.read_more(start.model, 3)
     layout.read_more(start.model, 2)
     layout.read_more(start.model, 2)
+    with pytest.raises(InputError, match=r"that reads 2\. Expected 1, where"):
+        layout.read_more(start.model, 3)
     with pytest.raises(ValueError, match="read_layers is 0"):
         replace(SETTINGS, read_layers=0)
     start.model.save(tmp_path / "saved")
