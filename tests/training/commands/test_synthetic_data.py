@@ -290,6 +290,14 @@ def test_a_set_is_compared_with_private_and_held_out_documents(
     figures = json.loads(capsys.readouterr().out)
     assert (figures["documents"], figures["groups_of"]) == (3, 3)
     assert 0 <= figures["nearer_to_private"] <= 1
+    nearest = figures["nearest"]
+    assert [one["document"] for one in nearest] == [item.document.id for item in opened(sealed)]
+    of = {labelled.document.id for labelled in invented.documents(seed=5, count=3, config=RECEIPTS)}
+    assert {one["private"] for one in nearest} <= of
+    for side in ("private", "held_out"):
+        distances = [one[f"distance_to_{side}"] for one in nearest]
+        mean = figures[f"mean_distance_to_{side}"]
+        assert sum(distances) / len(distances) == pytest.approx(mean, abs=1e-4)
     shown = page.read_text()
     assert shown.count("<svg") == 9
     assert "This page shows private documents" in shown
