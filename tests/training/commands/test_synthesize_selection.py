@@ -223,7 +223,14 @@ def test_private_pages_that_cannot_be_read_are_refused_before_a_charge(
     Ledger.create(ledger, data="scans", unit="document", epsilon=4.0, delta=1e-6)
     before = Ledger.open(ledger).head()
     told = {
-        "selection": ["synthesize", "selection", "--public", str(folder / "public")],
+        "selection": [
+            "synthesize",
+            "selection",
+            "--public",
+            str(folder / "public"),
+            "--pages",
+            "4",
+        ],
         "diffusion": ["synthesize", "diffusion", "--start", str(start), *EACH],
         "images": ["train", "images", "--architecture", "linear", "--steps", "1"],
     }[method]
