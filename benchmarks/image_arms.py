@@ -181,7 +181,7 @@ def chosen(
             rows = [range(row, SHEET * len(classes), len(classes)) for row in range(len(classes))]
             sheet.parent.mkdir(parents=True, exist_ok=True)
             shown = [made.image(at) for row in rows for at in row if at < pages]
-            sheet.write_bytes(contact_sheet(shown))
+            sheet.write_bytes(contact_sheet(shown, rows=len(classes)))
         return drawn_documents(out)
 
 

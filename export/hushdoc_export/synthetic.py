@@ -251,10 +251,10 @@ def _packed(drawn: _Drawn, certificate: Certificate) -> bytes:
     return content
 
 
-def contact_sheet(images: Sequence[bytes]) -> bytes:
-    """Returns a PNG file with the first pages side by side, small."""
-    sheet = Image.new("L", (_ACROSS * _THUMBNAIL, _DOWN * _THUMBNAIL), 255)
-    for place, content in enumerate(images[: _ACROSS * _DOWN]):
+def contact_sheet(images: Sequence[bytes], *, rows: int = _DOWN) -> bytes:
+    """Returns a PNG file with the first pages side by side, small, six a row."""
+    sheet = Image.new("L", (_ACROSS * _THUMBNAIL, rows * _THUMBNAIL), 255)
+    for place, content in enumerate(images[: _ACROSS * rows]):
         with Image.open(io.BytesIO(content)) as opened:
             page = opened.convert("L")
         page.thumbnail((_THUMBNAIL - 6, _THUMBNAIL - 6))

@@ -146,6 +146,11 @@ def _shards(contents: dict[str, bytes]) -> None:
     contents["hushdoc.json"] = json.dumps(manifest).encode()
 
 
+def _exchanged(contents: dict[str, bytes]) -> None:
+    first, last = "images-00000.safetensors", "images-00002.safetensors"
+    contents[first], contents[last] = contents[last], contents[first]
+
+
 def _swapped(contents: dict[str, bytes]) -> None:
     manifest = json.loads(contents["hushdoc.json"])
     (shard,) = manifest["preprocessing"]["shards"]
@@ -251,6 +256,19 @@ def test_full_shards_are_followed_by_others_and_too_many_are_refused(
     documents = SyntheticDocuments.open(out, policy=policy())
     assert [shard.count for shard in documents.contents.shards] == [1, 1, 1]
     assert [item.document.id for item in documents] == [one.id for one in SPECIFICATIONS]
+    for name in ("documents-{}.jsonl", "images-{}.safetensors"):
+        first, last = (out / name.format(number) for number in ("00000", "00002"))
+        moved = first.read_bytes(), last.read_bytes()
+        last.write_bytes(moved[0]), first.write_bytes(moved[1])
+        with pytest.raises(ArtifactError) as refused:
+            SyntheticDocuments.open(out, policy=policy())
+        assert refused.value.code in ("SIZE_MISMATCH", "DIGEST_MISMATCH")
+        first.write_bytes(moved[0]), last.write_bytes(moved[1])
+    assert len(SyntheticDocuments.open(out, policy=policy())) == len(SPECIFICATIONS)
+    exchanged = sealed_anew(out, tmp_path / "exchanged", _exchanged)
+    with pytest.raises(ArtifactError) as refused:  # though its issuer signed it
+        SyntheticDocuments.open(exchanged, policy=policy())
+    assert refused.value.code == "BAD_DOCUMENTS"
     monkeypatch.setattr(synthetic, "MOST_BYTES", 1000)
     with pytest.raises(LimitExceededError, match="fewer documents"):
         synthetic.export(checkpoint, tmp_path / "other", RELEASE)

@@ -17,7 +17,8 @@ from hushdoc.artifact import artifact
 from hushdoc.errors import PrivacyError
 from hushdoc_training import drawn_checkpoint, duplicates, invented
 from hushdoc_training.recipes.synthesis import document_points, public_images
-from hushdoc_training.recipes.synthesis.diffusion import ALONE, Layouts
+from hushdoc_training.recipes.synthesis.diffusion import Layouts
+from hushdoc_training.runs import document_units
 
 SMALL = ("--size", "tiny", "--autoencoder-steps", "1", "--steps", "1", "--batch-size", "2")
 DIFFUSION = ("--steps", "1", "--multiplicity", "1", "--sampler", "ddim", "--sampling-steps", "1")
@@ -180,7 +181,7 @@ def test_pages_have_the_layouts_of_a_sealed_set_and_both_budgets_are_added_up(
     claim = drawn_checkpoint.load(tmp_path / "run").claim
     (guarantee,) = claim.guarantees
     assert guarantee.adversary == "synthetic-data-recipient"
-    assert guarantee.unit_definition == ALONE
+    assert guarantee.unit_definition == document_units.ALONE
     assert len(claim.protected_data) == 2
     assert any(one.startswith("which set gives the layouts") for one in guarantee.assumes)
     assert "layouts of its pages were read" in guarantee.composition

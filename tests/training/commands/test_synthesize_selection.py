@@ -12,10 +12,14 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from hushdoc import labelled_files
 from hushdoc.__main__ import main
 from hushdoc.certificate.claim import Claim
-from hushdoc_training import drawn_checkpoint
+from hushdoc.errors import AnnotationError
+from hushdoc_training import drawn_checkpoint, invented
+from hushdoc_training.ledger.ledger import Ledger
 
+EACH = ("--trained", "denoisers", "--steps", "1", "--pages", "2", "--sampling-steps", "1")
 LABELS = ("--label", "letter", "--label", "note")
 
 
@@ -30,6 +34,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shades = rng.integers(0, 255, (40, 32), dtype=np.uint8)
             Image.fromarray(shades).save(folder / name / f"{number}.png")
     return folder
+
+
+@pytest.fixture(scope="module")
+def start(folder: Path) -> Path:
+    """Returns a start of diffusion that learned from the public pages."""
+    few = ["--size", "tiny", "--autoencoder-steps", "1", "--steps", "1", "--batch-size", "2"]
+    told = ["--public", str(folder / "public"), "--condition", "none", "--public-overlap", "none"]
+    out = folder / "start"
+    assert main(["synthesize", "pretrain", *told, *few, "--quiet", "--out", str(out)]) == 0
+    return out
 
 
 def run(
@@ -191,3 +205,52 @@ def test_wrong_usage_is_refused_before_a_folder_is_taken(
     assert run(folder, tmp_path / "run", *further, public=public) != 0
     assert said in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("method", ["selection", "diffusion", "images"])
+@pytest.mark.parametrize("how", ["cut", "dot", "cut in a file", "without a class"])
+def test_private_pages_that_cannot_be_read_are_refused_before_a_charge(
+    method: str, how: str, folder: Path, start: Path, tmp_path: Path
+) -> None:
+    data = Path(shutil.copytree(folder / "private", tmp_path / "data" / "private"))
+    whole = (data / "note" / "0.png").read_bytes()
+    (data / "note" / "9.png").write_bytes(whole[: len(whole) // 2])
+    if how == "dot":
+        Image.new("L", (1, 1)).save(data / "note" / "9.png")
+    elif how != "cut":
+        data = _labelled(data, cut=how == "cut in a file")
+    ledger, out = tmp_path / "ledger", tmp_path / "run"
+    Ledger.create(ledger, data="scans", unit="document", epsilon=4.0, delta=1e-6)
+    before = Ledger.open(ledger).head()
+    told = {
+        "selection": [
+            "synthesize",
+            "selection",
+            "--public",
+            str(folder / "public"),
+            "--pages",
+            "4",
+        ],
+        "diffusion": ["synthesize", "diffusion", "--start", str(start), *EACH],
+        "images": ["train", "images", "--architecture", "linear", "--steps", "1"],
+    }[method]
+    told += [*LABELS, "--data", str(data), "--out", str(out), "--epsilon", "1", "--quiet"]
+    assert main([*told, "--ledger", str(ledger)]) == AnnotationError.exit_code
+    assert not out.exists()
+    assert Ledger.open(ledger).head() == before
+
+
+def _labelled(data: Path, *, cut: bool) -> Path:
+    """Returns a file of documents with words and images, of which one has no class or a cut one."""
+    file = data.parent / "scans.jsonl"
+    kind = invented.InventedConfig(document_types=("receipt",))
+    names = ["letter/0.png", "note/0.png", "note/9.png" if cut else "note/1.png"]
+    made = []
+    for one, name in zip(invented.documents(seed=1, count=3, config=kind), names, strict=True):
+        (page,) = one.document.pages
+        page = replace(page, words=page.words[:1], image=data / name)
+        document = replace(one.document, pages=(page,))
+        label = None if name == "note/1.png" else name.split("/")[0]
+        made.append(replace(one, document=document, spans=(), questions=(), document_type=label))
+    labelled_files.write(file, made)
+    return file

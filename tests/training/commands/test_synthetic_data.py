@@ -31,7 +31,7 @@ from hushdoc_training.labelled_texts import contract_of
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.synthesis.evolution import evolve
 from hushdoc_training.recipes.synthesis.settings import EvolutionSettings
-from hushdoc_training.runs import continued
+from hushdoc_training.runs import continued, document_units
 
 KEY = build.known_key(1)
 RELEASE = Release(key=KEY, name="receipts", issuer="tests")
@@ -150,6 +150,42 @@ def test_private_documents_are_added_up_with_the_set(
     assert not (tmp_path / "lost").exists()
 
 
+@pytest.mark.parametrize("task", ["kie", "docvqa", "images"])
+def test_every_task_adds_a_set_up_with_private_documents(
+    task: str, sealed: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "private.jsonl"
+    labelled_files.write(data, invented.documents(seed=5, count=3, config=RECEIPTS))
+    alone = document_units.ALONE
+    smaller, more, unit = {
+        "kie": (("--max-tokens", "64"), ("--start", "small"), "sequence"),
+        "docvqa": (("--max-tokens", "64"), ("--start", "small"), "provider"),
+        "images": (("--label", "receipt", "--label", "invoice"), (), None),
+    }[task]
+    train = ["train", task, "--quiet", *smaller]
+    on_set = ["--data", str(sealed), "--synthetic", str(policy), "--epochs", "1", *more]
+    assert main([*train, *on_set, "--out", str(tmp_path / "set")]) == 0
+    private = ["--data", str(data) if task != "images" else "invented:receipt", "--epsilon", "3"]
+    private += ["--documents", "3"] if task == "images" else []
+    private += ["--start", str(tmp_path / "set"), "--steps", "1", "--duplicates", "keep"]
+    private += ["--trained", "output"] if task != "docvqa" else []
+    private += ["--privacy-unit", "document"] if unit else []
+    assert main([*train, *private, "--out", str(tmp_path / "both")]) == 0
+    written = json.loads((tmp_path / "both" / "checkpoint" / "claim.json").read_text())
+    claim = Claim.from_dict(written, "claim")
+    (guarantee,) = claim.guarantees
+    assert guarantee.unit_definition == alone  # neither of what the two protect
+    assert 3.0 < (guarantee.epsilon or 0.0) < EPSILON + 3.0
+    assert all(found.code is None for found in reproduce(claim))
+    assert len(claim.protected_data) == 2
+    if unit:
+        capsys.readouterr()
+        private[private.index("document")] = unit
+        assert main([*train, *private, "--out", str(tmp_path / "lost")]) != 0
+        assert f"expected dp for each {unit}" in capsys.readouterr().err
+        assert not (tmp_path / "lost").exists()
+
+
 def test_one_set_counts_once_and_another_is_added(trained: Path, sealed: Path) -> None:
     before, documents = Checkpoint.load(trained).claim, opened(sealed)
     again = continued.without_privacy(inherited_claims.claim_of(documents, training={}), before)
@@ -254,6 +290,14 @@ def test_a_set_is_compared_with_private_and_held_out_documents(
     figures = json.loads(capsys.readouterr().out)
     assert (figures["documents"], figures["groups_of"]) == (3, 3)
     assert 0 <= figures["nearer_to_private"] <= 1
+    nearest = figures["nearest"]
+    assert [one["document"] for one in nearest] == [item.document.id for item in opened(sealed)]
+    of = {labelled.document.id for labelled in invented.documents(seed=5, count=3, config=RECEIPTS)}
+    assert {one["private"] for one in nearest} <= of
+    for side in ("private", "held_out"):
+        distances = [one[f"distance_to_{side}"] for one in nearest]
+        mean = figures[f"mean_distance_to_{side}"]
+        assert sum(distances) / len(distances) == pytest.approx(mean, abs=1e-4)
     shown = page.read_text()
     assert shown.count("<svg") == 9
     assert "This page shows private documents" in shown

@@ -175,6 +175,7 @@ def run(options: argparse.Namespace) -> int:
             source,
             seen=progress.show,
             report=_unsaid if hidden else lambda line: print(line, file=sys.stderr),
+            protected=private,
         )
         if sealed is None
         else nullcontext(image_sets.of_documents(sealed, options.data)) as documents,

@@ -61,7 +61,8 @@ def register_pretrain(methods: Subcommands) -> None:
         "--size",
         ("tiny", "light", "small", "f4", "f8"),  # diffusion_start.SIZES, whose module loads torch
         "small",
-        "tiny: for trials; light, small: for processors; f4, f8: of DP-DocLDM, for accelerators",
+        "tiny: for trials; light, small: to train; f4, f8: of DP-DocLDM, far too slow on a "
+        "processor, where all of this runs",
     )
     add_choice(
         made,
@@ -262,7 +263,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
         print_plan(plan)
     layouts = _layouts(options, start)
     private = Source(location=options.data)
-    with image_sets.opened(private) as documents:
+    with image_sets.opened(private, protected=True) as documents:
         taken = classed and not settings.classes
         if taken:
             found = tuple(sorted({one.label for one in documents}))

@@ -98,7 +98,7 @@ def run_selection(options: argparse.Namespace) -> int:
     offered = Source(location=options.public, documents=options.public_documents)
     with (
         image_sets.opened(offered, report=shown) as public,
-        image_sets.opened(private) as documents,
+        image_sets.opened(private, protected=True) as documents,
         usage_errors(options),
     ):
         outcome = selection.select(

@@ -75,7 +75,11 @@ def register(actions: Subcommands) -> None:
         "--held-out", required=True, metavar="SOURCE", help="others of the same source"
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="page of HTML with the nearest")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object, with the nearest of each",
+    )
     policy_options(parser)
     parser.set_defaults(run=run, extra="training")
 
@@ -111,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
         "mean_distance_to_held_out": round(float(found.held_out.distances.mean()), 4),
     }
     if options.json:
-        print(json.dumps(figures))
+        print(json.dumps({**figures, "nearest": _nearest(found, items, private, held_out)}))
         return 0
     print(
         f"Nearer to a private document than to a held-out one: {found.nearer_to_private:.1%} of "
@@ -198,6 +202,25 @@ def _compared(
             "one, so the comparison says nothing. Give two groups of different documents."
         )
     return found
+
+
+def _nearest(
+    found: Comparison,
+    items: Sequence[_Item],
+    private: Sequence[_Item],
+    held_out: Sequence[_Item],
+) -> list[dict[str, str | float]]:
+    """Returns of every document of the set its nearest two, and how far they are."""
+    return [
+        {
+            "document": item.name,
+            "private": private[int(found.private.places[place])].name,
+            "distance_to_private": round(float(found.private.distances[place]), 4),
+            "held_out": held_out[int(found.held_out.places[place])].name,
+            "distance_to_held_out": round(float(found.held_out.distances[place]), 4),
+        }
+        for place, item in enumerate(items)
+    ]
 
 
 def _page(

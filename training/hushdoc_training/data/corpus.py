@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,12 +50,13 @@ class Problems:
         if len(named) < EXAMPLES:
             named.append(where)
 
-    def lines(self) -> list[str]:
-        """Returns a line for people for each kind, the most frequent first."""
+    def lines(self, kinds: Collection[str] | None = None) -> list[str]:
+        """Returns a line for people for each kind, or of some, the most frequent first."""
         return [
             f"{count} x {kind}: {'; '.join(self.examples[kind])}"
             f"{'; ...' if count > len(self.examples[kind]) else ''}"
             for kind, count in self.counts.most_common()
+            if kinds is None or kind in kinds
         ]
 
 

@@ -19,7 +19,7 @@ from hushdoc.arguments import printable, short_repr
 from hushdoc.document.page import Page
 from hushdoc.errors import AnnotationError, EmptyDocumentError
 from hushdoc.labels import LabelledDocument
-from hushdoc_training.data import class_folders, dataset, docmix, rvl_cdip, splits
+from hushdoc_training.data import class_folders, dataset, docmix, image_documents, rvl_cdip, splits
 from hushdoc_training.data.corpus import Problems
 from hushdoc_training.data.dataset import Report, Seen, Source
 from hushdoc_training.data.image_documents import ImageCorpus, ImageDocument
@@ -27,6 +27,9 @@ from hushdoc_training.data.image_documents import ImageCorpus, ImageDocument
 NO_CLASS = "document without a document_type, left out"
 NO_IMAGE = "document with a page that has no image, left out"
 ONE_PAGE = "class of one document"
+
+LEFT_OUT = (image_documents.UNREADABLE, image_documents.TINY, rvl_cdip.MISSING, NO_CLASS, NO_IMAGE)
+"""Why a document is not read; of protected ones each is refused, as their claims say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +47,20 @@ def opened(
     *,
     seen: Seen = lambda done, total: None,
     report: Report = lambda line: None,
+    protected: bool = False,
 ) -> Iterator[tuple[ImageDocument, ...]]:
     """Yields the source's documents; images of invented pages are files until the context closes.
 
+    Args:
+        source: Where they are.
+        seen: Told of progress.
+        report: Told what was odd.
+        protected: Whether a guarantee is for these documents. One that can't be read, or has no
+            class, is refused then, and left out and counted otherwise.
+
     Raises:
-        AnnotationError: No reader knows the files, labels contradict them, or two documents have
-            one id.
+        AnnotationError: No reader knows the files, labels contradict them, two documents have one
+            id, or a protected one can't be read.
         EmptyDocumentError: There is no document with an image and a class.
         InputError: A list of files is damaged.
     """
@@ -65,7 +76,7 @@ def opened(
             )
             found = _of_labelled(documents, problems)
             title = "images of documents"
-        kept = _distinct(found, source.location)
+        kept = _distinct(found, source.location, problems if protected else None)
         for label, count in sorted(Counter(one.label for one in kept).items()):
             if count == 1:
                 problems.add(ONE_PAGE, printable(label))
@@ -168,7 +179,10 @@ def _of_labelled(
             )
 
 
-def _distinct(found: Iterable[ImageDocument], where: str) -> tuple[ImageDocument, ...]:
+def _distinct(
+    found: Iterable[ImageDocument], where: str, problems: Problems | None = None
+) -> tuple[ImageDocument, ...]:
+    """Returns documents of distinct ids; with problems none of them may be left out."""
     kept: dict[str, ImageDocument] = {}
     for one in found:
         if kept.setdefault(one.id, one) is not one:
@@ -176,6 +190,12 @@ def _distinct(found: Iterable[ImageDocument], where: str) -> tuple[ImageDocument
                 f"'{printable(where)}' has two documents with the id {short_repr(one.id)}; every "
                 "document needs one of its own. Remove one of them, or give it another id."
             )
+    if problems is not None and (left := problems.lines(LEFT_OUT)):
+        raise AnnotationError(
+            f"'{printable(where)}' has documents that can't be read: {', and '.join(left)}. All of "
+            "them have to be read, as the guarantee is stated for readable documents alone. "
+            "Replace these files by readable images of a class, or take them out of the data."
+        )
     if not kept:
         raise EmptyDocumentError(
             f"No document in '{printable(where)}' has an image that can be read and a class; at "

@@ -18,7 +18,7 @@ from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc_training import inherited_claims
 from hushdoc_training.inherited_claims import STARTED_FROM
 from hushdoc_training.privacy.claims import TRANSCRIPT
-from hushdoc_training.runs import claim_words
+from hushdoc_training.runs import claim_words, document_units
 
 Item = TypeVar("Item")
 
@@ -46,23 +46,25 @@ def added(claim: Claim, before: Claim) -> Claim:
 
     `claim` is of the further training alone, or of all runs in its ledger. Where a ledger of the
     same documents holds the earlier run as well, it is counted there and not again; a ledger that
-    was set back does not.
+    was set back does not. Where copies of a document count otherwise in the two, the guarantee is
+    for one without copies, for which both hold.
     """
     (earlier,), (new,) = one_guarantee(before), one_guarantee(claim)
-    units = earlier.unit_definition == new.unit_definition and earlier.adjacency == new.adjacency
-    if earlier.kind != "dp" or earlier.unit != new.unit or not units:
+    unit = document_units.common(earlier.unit_definition, new.unit_definition)
+    alike = earlier.unit == new.unit and earlier.adjacency == new.adjacency
+    if earlier.kind != "dp" or unit is None or not alike:
         raise CheckpointError(
             f"The released model has a guarantee of kind {earlier.kind}, unit {earlier.unit} "
             f"({earlier.unit_definition}); expected dp for each {new.unit} "
             f"({new.unit_definition}), or the next one could not have that either. Update it by "
-            "the mode and the settings that it was made by, or train anew."
+            "the mode, the privacy unit and the settings that it was made by, or train anew."
         )
     # Of other documents besides, the earlier events are not all of this ledger, however alike.
     of = {data.commitment for data in (*before.protected_data, *claim.protected_data)}
     same = len(of) == 1 and None not in of
     known = same and _holds(_transcript(claim, new), _transcript(before, earlier))
     both = listed_together(claim, before)
-    new = _with_terms_of(earlier, new)
+    new = replace(_with_terms_of(earlier, new), unit_definition=unit)
     if earlier.delta is not None and new.delta is not None and earlier.delta < new.delta:
         looser = LOOSER_DELTA.format(earlier.delta, new.delta)
         both = replace(both, caveats=both_of(both.caveats, (looser,)))

@@ -28,7 +28,8 @@ MOST_WORDS = 64
 """For how many words a document votes at most."""
 
 Ballot = Callable[[Floats], Floats]
-"""Returns the vote of the point of a document; of the point 0 nothing, the vector 0."""
+"""Returns the vote of a document's point: of 0 the vector 0, of NaN a vector of NaN, as who sums
+votes takes for 0 and counts."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,6 +111,8 @@ def ballot(vote: str, pool: Pool, *, nearest: int) -> Ballot:
     def cast(point: Floats) -> Floats:
         if not point.any():
             return np.zeros(size)
+        if not np.isfinite(point).all():
+            return np.full(size, np.nan)
         if vote == "moments":
             return point / max(1.0, float(np.linalg.norm(point)))
         # One document at a time: its distances are the same whoever else votes.

@@ -52,7 +52,7 @@ def reads_images(features: str) -> bool:
 
 
 def with_meaning(point: Floats, meaning: Floats) -> Floats:
-    """Returns a point with what its words mean beside it; one at 0 stays there."""
+    """Returns a point with what its words mean beside it; one at 0, or no number, stays so."""
     meaning = _unit(meaning) if point.any() else np.zeros_like(meaning)
     return np.concatenate([np.sqrt(1 - _SHARE) * point, np.sqrt(_SHARE) * meaning])
 
@@ -60,12 +60,13 @@ def with_meaning(point: Floats, meaning: Floats) -> Floats:
 def embed(document: Document, *, features: str = "words") -> Floats:
     """Returns the point of a document, of a norm of at most 1: the mean over its pages.
 
-    A document without words, or with a box that is not finite, is at 0 and votes for nothing.
-    Where images are read, that of a page without one is as if it were white.
+    A document without words is at 0, and one with a box that is not finite is nowhere: its numbers
+    are NaN. Both vote for nothing, and `PrivateVotes` counts the second. Where images are read,
+    that of a page without one is as if it were white.
     """
     points = [_page(page, features) for page in document.pages if page.words]
     point = np.mean(points, axis=0) if points else np.zeros(size_of(features))
-    return point if np.isfinite(point).all() else np.zeros(size_of(features))
+    return point if np.isfinite(point).all() else np.full(size_of(features), np.nan)
 
 
 def _page(page: Page, features: str) -> Floats:

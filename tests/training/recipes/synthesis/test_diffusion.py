@@ -162,6 +162,16 @@ def drawn(
     return Drawn(out=out, ledger=Ledger.open(ledger.path), batches=batches, first=first)
 
 
+def test_a_rate_of_one_is_certified_as_full_batches(
+    start: DiffusionStart, documents: tuple[ImageDocument, ...], tmp_path: Path
+) -> None:
+    every = replace(plan(), sampling_rate=1.0, steps=1)
+    few = replace(SETTINGS, pages=1, sampling_steps=1)
+    train(start, documents, tmp_path / "run", plan=every, settings=few)
+    (guarantee,) = drawn_checkpoint.load(tmp_path / "run").claim.guarantees
+    assert guarantee.sampling_as_implemented == "full-batch"
+
+
 def test_private_pages_become_drawn_ones_with_what_was_spent(
     drawn: Drawn, start: DiffusionStart, documents: tuple[ImageDocument, ...], tmp_path: Path
 ) -> None:

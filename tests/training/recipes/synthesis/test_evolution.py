@@ -29,6 +29,7 @@ from hushdoc_training.invented import released
 from hushdoc_training.invented.word_lists import word_list
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.votes import PrivateVotes
 from hushdoc_training.recipes.synthesis import document_points, evolution
 from hushdoc_training.recipes.synthesis.evolution import evolve
 from hushdoc_training.recipes.synthesis.public_words import PublicWords
@@ -257,8 +258,16 @@ def test_the_number_of_documents_shapes_nothing_that_is_released(tmp_path: Path)
 
 
 def test_documents_that_cannot_vote_are_no_error_and_are_not_counted_aloud(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    kept: list[PrivateVotes[Any]] = []
+
+    class Kept(PrivateVotes[Any]):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            kept.append(self)
+
+    monkeypatch.setattr(evolution, "PrivateVotes", Kept)
     (page,) = PRIVATE[0].document.pages
     empty = replace(page, words=())
     word = Word(text="total", box=Box(x0=float("nan"), y0=0, x1=1, y1=1))
@@ -271,6 +280,7 @@ def test_documents_that_cannot_vote_are_no_error_and_are_not_counted_aloud(
     assert printed.out + printed.err == ""
     claim = synthetic_checkpoint.load(tmp_path / "run").claim
     assert "casts the vector 0" in claim.protected_data[0].contribution_bound
+    assert [votes.not_finite for votes in kept] == [1]  # for who asks, and declares so
 
 
 def test_a_kill_between_charge_and_vote_spends_the_round_and_no_more(tmp_path: Path) -> None:

@@ -24,12 +24,10 @@ from hushdoc.runtime.questions import QuestionEncoder, QuestionRow, by_window
 from hushdoc_training.data import providers
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
 from hushdoc_training.recipes.kie.records import Image, image_of
+from hushdoc_training.runs.document_units import MAX_QUESTIONS, QUESTIONS
 
 UNITS = ("provider", "document")
 """Privacy units that records can be made of here."""
-
-MAX_QUESTIONS = 64
-"""Most questions that are read of one record, a public constant."""
 
 SALT = "hushdoc questions 1"
 """Public and never changed: another one would choose other questions and windows."""
@@ -90,13 +88,12 @@ class Pages(NamedTuple):
 
 def unit_definition(unit: str) -> str:
     """Returns what one unit is, in a certificate."""
-    read = f"of its questions at most {MAX_QUESTIONS} are read, chosen by a public hash"
     if unit == "document":
-        return f"{UNIT_DEFINITIONS[unit]}; {read}"
+        return f"{UNIT_DEFINITIONS[unit]}; {QUESTIONS}"
     return (
         f"{UNIT_DEFINITIONS[unit]}; which provider a document is of, it says itself, whatever "
         "other documents there are; names are compared without case, blanks and punctuation, and "
-        f"a provider under several others is several; {read}"
+        f"a provider under several others is several; {QUESTIONS}"
     )
 
 

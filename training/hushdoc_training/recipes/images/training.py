@@ -34,7 +34,7 @@ from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import PrivateSteps
-from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
+from hushdoc_training.privacy.records import Records
 from hushdoc_training.private_view import COUNTS, PrivateView
 from hushdoc_training.recipes.images.mixing import mixed, soft_cross_entropy
 from hushdoc_training.recipes.images.settings import PlainSettings
@@ -46,6 +46,7 @@ from hushdoc_training.recipes.starts import added_to, history, require_carried
 from hushdoc_training.runs import loop, start_weights, state
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.claim_words import READABLE, READING, UNDECLARED, gradient_bound
+from hushdoc_training.runs.document_units import SAME_IMAGES
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
@@ -249,7 +250,6 @@ def train_private(
     require_known(plan, settings)
     require_documents(documents)
     started_from = added_to(start)
-    defined = UNIT_DEFINITIONS["document"]
     declared = Declared(
         name=name,
         public_data=(*history(start), *public_data),
@@ -258,7 +258,7 @@ def train_private(
         labels_from_documents=start.labels.taken_from_documents,
         accesses=claims.unaccounted(name, READING),
         assumes=(READABLE,),
-        unit_definition=f"{defined}; {duplicates.SAME_IMAGES}" if grouped else None,
+        unit_definition=SAME_IMAGES if grouped else None,
         contribution_bound=f"{gradient_bound('document', plan.clipping_norm)}; {UNDECLARED}",
         caveats=(duplicates.IMAGES_CAVEAT,) if grouped else (),
         started_from=started_from,

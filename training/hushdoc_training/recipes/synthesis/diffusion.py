@@ -34,7 +34,7 @@ from hushdoc_training.models.denoiser import ClassDenoisers, Denoiser, LearnedLa
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
+from hushdoc_training.privacy.records import Records
 from hushdoc_training.private_view import PrivateView
 from hushdoc_training.recipes.synthesis import (
     denoising,
@@ -46,7 +46,7 @@ from hushdoc_training.recipes.synthesis.denoising import PageExample
 from hushdoc_training.recipes.synthesis.diffusion_settings import DiffusionSettings
 from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
 from hushdoc_training.recipes.synthesis.page_squares import Floats
-from hushdoc_training.runs import continued, start_weights
+from hushdoc_training.runs import continued, document_units, start_weights
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.claim_words import (
     READABLE,
@@ -59,21 +59,9 @@ from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
 
-UNIT = f"{UNIT_DEFINITIONS['document']}; {duplicates.SAME_IMAGES}"
-ALONE = (
-    f"{UNIT_DEFINITIONS['document']}, where no other has the same words or images of the same files"
-)
-"""The unit where a set of synthetic documents gives the layouts: a guarantee for any of SETS_UNITS
-is one for it, and so is one for UNIT."""
-
 LAYOUTS_READ = "{}; the layouts of its pages were read, and no protected document again"
 LAYOUTS_STEP = "take-layouts-of-synthetic-documents"
 
-SETS_UNITS = (
-    UNIT_DEFINITIONS["document"],
-    duplicates.defined(UNIT_DEFINITIONS["document"]),
-    UNIT,
-)
 CHOSEN = (
     "the number of pages of each class, the sampler and its settings, and the scale of latents "
     "were chosen without looking at the documents"
@@ -129,7 +117,7 @@ class Layouts:
             documents, training={}, releases=(), composition=LAYOUTS_READ, step=LAYOUTS_STEP
         )
         (guarantee,) = continued.one_guarantee(claim)
-        if guarantee.unit_definition not in SETS_UNITS:
+        if document_units.common(guarantee.unit_definition, document_units.SAME_IMAGES) is None:
             raise PrivacyError(
                 f"The set of the layouts protects each {guarantee.unit} "
                 f"({guarantee.unit_definition}); expected one document, which is what the pages "
@@ -140,7 +128,6 @@ class Layouts:
             masks=page_squares.masks_of([one.labelled for one in documents.documents], size),
             claim=replace(
                 claim,
-                guarantees=(replace(guarantee, unit_definition=ALONE),),
                 public_data=tuple(
                     replace(
                         data,
@@ -213,7 +200,7 @@ def train(
             *(public_images.ASSUMES if files else ()),
         ),
         releases=("synthetic-records",),
-        unit_definition=UNIT if before is None else ALONE,
+        unit_definition=document_units.SAME_IMAGES,
         contribution_bound=f"{gradient_bound('document', plan.clipping_norm)}; {UNDECLARED}"
         if settings.classes
         else None,

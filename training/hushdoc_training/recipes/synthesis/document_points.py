@@ -26,7 +26,7 @@ _WIDTH, _MOST = 384, 256
 
 
 def point(document: Document, features: str) -> Floats:
-    """Returns the point of a document, of a norm of at most 1; a document at 0 votes for nothing.
+    """Returns the point of a document, of a norm of at most 1; one at 0 or NaN votes for nothing.
 
     A MissingExtraError says where MiniLM is not installed.
     """

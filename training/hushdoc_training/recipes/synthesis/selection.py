@@ -31,13 +31,14 @@ from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
+from hushdoc_training.privacy.records import Records
 from hushdoc_training.privacy.votes import PrivateVotes
 from hushdoc_training.private_view import PrivateView
 from hushdoc_training.recipes.synthesis import evolution, page_squares, public_images
 from hushdoc_training.runs import state
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.claim_words import READABLE, READING, SYNTHETIC_DOCUMENTS
+from hushdoc_training.runs.document_units import SAME_IMAGES
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.private_run import PrivateRun
 from hushdoc_training.runs.receipts import Declared
@@ -187,7 +188,7 @@ def select(
         assumes=(*ASSUMES, READABLE, *(() if public.invented else public_images.ASSUMES)),
         releases=("synthetic-records",),
         contribution_bound=CONTRIBUTION,
-        unit_definition=f"{UNIT_DEFINITIONS['document']}; {duplicates.SAME_IMAGES}",
+        unit_definition=SAME_IMAGES,
         caveats=(
             duplicates.IMAGES_CAVEAT,
             *(() if public.invented else (public_images.NOT_AMONG_THEM,)),

@@ -265,7 +265,8 @@ class PublicPages:
         with TaskProgress("public page", quiet=quiet) as progress:
             for labelled in kept:
                 chosen_checkpoint.image_of(labelled.document.pages[0])
-                points.append(document_points.point(labelled.document, settings.features))
+                found = document_points.point(labelled.document, settings.features)
+                points.append(np.nan_to_num(found))  # a page that is nowhere is at 0
                 progress.show(len(points), len(kept))
         if len(kept) < max(settings.documents, settings.nearest):
             raise AnnotationError(
