@@ -11,24 +11,23 @@ Arms, each with `--seeds` seeds:
 The start learns once from the public pages: those of the classes or sources that `--public` names,
 or invented ones. With `--trained layouts`, the default, the layout of each class is all that learns
 of the private pages; `all` trains the denoiser of a start that reads classes, and `denoisers` one
-for each class, all of a start that reads none. `--dp-promise` trains all by DP-Promise, whose
-epsilon is that of its second phase alone: it protects nothing. `fid_*` is the
-Frechet distance (Heusel et al. 2017) between drawn and test pages, in features of a small
-classifier of the public pages: not those of the literature. `fid_floor` is that of the private
-pages. `accuracy_synthetic_*` is the accuracy on test pages of the classifier, trained on drawn
-pages as on real ones, and `accuracy_synthetic_linear_*` that of the linear one.
-`accuracy_evolution_*` is that of the classifier on public pages that private votes chose for each
-class (`synthesize selection`), as many as are drawn. `step_ratio` is the processor time of a
-private step, of all weights, over a plain one, with the documents of a step and the multiplicity
-that the command has by default; `step_ratio_small` with 16 documents, each once. Both kinds of
-steps take turns.
+for each class. `--dp-promise` trains all by DP-Promise, whose epsilon is that of its second phase
+alone: it protects nothing. `fid_*` is the Frechet distance (Heusel et al. 2017) between drawn and
+test pages, in features of a small classifier of the public pages: not those of the literature.
+`fid_floor` is that of the private pages. `accuracy_synthetic_*` is the accuracy on test pages of
+the classifier, trained on drawn pages as on real ones, and `accuracy_synthetic_linear_*` that of
+the linear one. `accuracy_evolution_*` is that of the classifier on public pages that private votes
+chose for each class (`synthesize selection`), as many as are drawn. `step_ratio` is the processor
+time of a private step, of all weights, over a plain one, with the documents of a step and the
+multiplicity that the command has by default; `step_ratio_small` with 16 documents, each once. Both
+kinds of steps take turns.
 
 The tables of DP-DocLDM have a line for each of
 
     --trained all --condition class [--guidance 3]         one model that reads classes
     --trained all --condition layout+class [--guidance 3]  that reads layouts too
     --trained all --condition class --dp-promise           by DP-Promise
-    --trained denoisers [--condition layout]               a model for each class
+    --trained denoisers [--condition layout+class]         a model for each class
     --trained layouts                                      a layout for each class alone
 
 `--work` names a folder that keeps starts, and the figures of each finished arm of each seed: after
@@ -94,7 +93,7 @@ CLIPPING_NORM = 0.001
 """Below most gradients, so that each counts as much as any other (De et al. 2022)."""
 CONDITIONS = {
     "all": ("class", "layout+class"),
-    "denoisers": ("none", "layout"),
+    "denoisers": ("none", "class", "layout", "layout+class"),
     "layouts": ("layout",),
 }
 """What a start may read. The first is the default: layouts of public pages are no layouts of the

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from safetensors.torch import load_file
 from torch import nn
@@ -232,15 +233,33 @@ def test_a_layout_of_each_class_is_all_that_learns(
     assert drawn.claim.training["layouts"] == diffusion.LEARNED
 
 
+def test_without_classes_a_denoiser_reads_what_it_read_of_no_class(start: DiffusionStart) -> None:
+    preset = start.codec.preset
+    shape = (2, 2, preset.latent_channels, preset.latent_size, preset.latent_size)
+    latents, layouts = torch.randn(shape).unbind()
+    times, none = torch.tensor([3, 700]), torch.full((2,), len(start.classes))
+    with torch.no_grad():
+        expected = start.denoiser.eval()(latents, times, layouts, none)
+        found = diffusion_start.with_classes(start, (), seed=1).eval()(
+            latents, times, layouts, None
+        )
+        other = start.denoiser(latents, times, layouts, none * 0)
+    assert torch.allclose(found, expected, atol=1e-5)
+    assert not torch.allclose(found, other, atol=1e-3)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("condition", ["none", "class"])
 def test_a_denoiser_of_each_class_learns_and_draws(
-    start: DiffusionStart, documents: tuple[ImageDocument, ...], tmp_path: Path
+    condition: str, start: DiffusionStart, documents: tuple[ImageDocument, ...], tmp_path: Path
 ) -> None:
-    codec, denoiser = diffusion_start.built("tiny", condition="none", classes=(), seed=0)
-    bare = replace(start, codec=codec, denoiser=denoiser, classes=())
+    known = ("page",) if condition == "class" else ()
+    codec, denoiser = diffusion_start.built("tiny", condition=condition, classes=known, seed=0)
+    bare = replace(start, codec=codec, denoiser=denoiser, classes=known)
     settings = replace(SETTINGS, trained="denoisers", pages=2)
     train(bare, documents, tmp_path / "run", settings=settings, layouts=None)
     made = load_file(tmp_path / "run" / "checkpoint" / "model.safetensors")
+    denoiser = diffusion_start.with_classes(bare, (), seed=0)
     for name, value in denoiser.inner.state_dict().items():
         of_each = [made[f"denoiser.each.{number}.{name}"] for number in range(len(CLASSES))]
         if TIME in name:
@@ -255,11 +274,18 @@ def test_a_denoiser_of_each_class_learns_and_draws(
     assert guarantee.epsilon == pytest.approx(8.0, rel=0.01)
 
 
-@pytest.mark.parametrize("trained", ["layouts", "denoisers"])
-@pytest.mark.parametrize("classes", [(), CLASSES])
-def test_classes_learn_apart_from_a_start_without_them(
-    classes: tuple[str, ...],
+@pytest.mark.parametrize(
+    ("trained", "classes", "says"),
+    [
+        ("layouts", (), "0 classes are declared"),
+        ("layouts", CLASSES, "--condition layout"),
+        ("denoisers", (), "no classes are declared"),
+    ],
+)
+def test_what_learns_of_each_class_needs_classes(
     trained: str,
+    classes: tuple[str, ...],
+    says: str,
     start: DiffusionStart,
     documents: tuple[ImageDocument, ...],
     tmp_path: Path,
@@ -267,7 +293,7 @@ def test_classes_learn_apart_from_a_start_without_them(
     codec, denoiser = diffusion_start.built("tiny", condition="layout", classes=(), seed=0)
     other = start if classes else replace(start, codec=codec, denoiser=denoiser, classes=())
     settings = replace(SETTINGS, trained=trained, classes=classes)
-    with pytest.raises(ValueError, match="--condition (none or )?layout"):
+    with pytest.raises(ValueError, match=says):
         train(other, documents, tmp_path / "run", settings=settings)
     assert not (tmp_path / "run").exists()
 

@@ -394,7 +394,8 @@ def _denoiser(
         first = page_squares.encoded(start.codec, layouts.masks).mean(0)
         return LearnedLayouts(start.denoiser, classes=len(settings.classes), first=first)
     if settings.trained == "denoisers":
-        made = ClassDenoisers(start.denoiser, classes=len(settings.classes))
+        unclassed = diffusion_start.with_classes(start, (), seed=settings.seed)
+        made = ClassDenoisers(unclassed, classes=len(settings.classes))
     else:
         made = diffusion_start.with_classes(start, settings.classes, seed=settings.seed)
     made.freeze_time()
@@ -423,11 +424,9 @@ def require_fitting(
                 "declared. Declare the classes, and give a start of --condition layout."
             )
     elif settings.trained == "denoisers":
-        if start.classes or not settings.classes:
+        if not settings.classes:
             raise ValueError(
-                "A denoiser is trained for each class, from a start that reads no classes, and "
-                f"this one reads {start.condition}; {len(settings.classes)} classes are declared. "
-                "Declare the classes, and give a start of --condition none or layout."
+                "A denoiser is trained for each class, and no classes are declared. Declare them."
             )
         if len(settings.classes) > denoising.MOST_DENOISERS:
             raise ValueError(

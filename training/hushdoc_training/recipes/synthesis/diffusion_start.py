@@ -104,7 +104,8 @@ def built(
 def with_classes(start: DiffusionStart, classes: tuple[str, ...], *, seed: int) -> Denoiser:
     """Returns the start's denoiser for other classes: a class of the same name keeps its row.
 
-    The rows of other classes are drawn, as those of a new model are.
+    The rows of other classes are drawn, as those of a new model are. Without classes it reads every
+    latent as the start reads one of no class, whose row is added to the time's.
     """
     torch.manual_seed(seed)
     made = Denoiser(start.denoiser.preset, classes=len(classes))
@@ -119,6 +120,8 @@ def with_classes(start: DiffusionStart, classes: tuple[str, ...], *, seed: int) 
                 if name in start.classes:
                     rows[number] = known[start.classes.index(name)]
         weights[table] = rows
+    elif known is not None:
+        weights["inner.time_embedding.linear_2.bias"] += known[-1]
     made.load_state_dict(weights)
     return made
 
