@@ -50,8 +50,8 @@ def test_recipes_are_for_more_and_more_documents() -> None:
     ("given", "name", "documents"),
     [
         ({"declared_documents": 1}, "tens", 1),
-        ({"declared_documents": 99}, "tens", 99),
-        ({"declared_documents": 100}, "hundreds", 100),
+        ({"declared_documents": 199}, "tens", 199),
+        ({"declared_documents": 200}, "hundreds", 200),
         ({"declared_documents": 10**9}, "many", 10**9),
         ({}, recipe.of_size(recipe.ASSUMED).name, recipe.ASSUMED),
         ({"known": 5000}, "thousands", 5000),
@@ -118,12 +118,12 @@ def test_the_number_of_private_documents_changes_nothing_that_is_planned(
     command = ["train", "kie", "--start", str(tmp_path / "public"), "--quiet", "--steps", "1"]
     command += ["--sampling-rate", "0.02"]
     public = [*command, "--start", "small", "--max-tokens", "64", "--public"]
-    invented.write(tmp_path / "99", seed=1, count=99, config=config, images=False)
-    invented.write(tmp_path / "100", seed=1, count=100, config=config, images=False)
+    invented.write(tmp_path / "199", seed=1, count=199, config=config, images=False)
+    invented.write(tmp_path / "200", seed=1, count=200, config=config, images=False)
     few = ["--data", "invented:receipt", "--documents", "4", "--out", str(tmp_path / "public")]
     assert main([*public, *few]) == 0
     said, claims = [], []
-    for name in ("99", "100"):
+    for name in ("199", "200"):
         told = ["--data", str(tmp_path / name), "--out", str(tmp_path / f"run{name}")]
         assert main([*command, *told, "--declared-documents", "90"]) == 0
         said.append(capsys.readouterr().out.replace(f"run{name}", ""))
