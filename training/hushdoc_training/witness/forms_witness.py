@@ -179,7 +179,7 @@ def witnessed(
     with Poison(marked) as poison:
         poisoned = _frozen(runs, forms.all, below)
     if not poison.has_spoiled:
-        raise InputError(f"{canary} was never seen among what the model reads. Name another start.")
+        return [*made, findings.true(f"{canary} is among what the model reads", False)]
     made += of_second_step(claim, divided, drawn, poisoned)
     return made + of_poison(divided, poisoned, without)
 
