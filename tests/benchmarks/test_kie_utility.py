@@ -112,7 +112,7 @@ def test_the_papers_terms_are_asked_for_by_a_presets_name(
     asked = ("train", "kie", "--data", "nowhere", "--out", "run", "--plan")
     assert main([*asked, *kie_utility.terms(250, tiny_start()).split()]) == 0
     printed = capsys.readouterr().out
-    assert "60 steps of about 125 records (sampling rate 0.5)" in printed  # of our recipe
+    assert "120 steps of about 125 records (sampling rate 0.5)" in printed  # of our recipe
     assert "epsilon 8 at delta 0.004 for each sequence" in printed
     assert kie_utility.spread([]) is None
     assert kie_utility.shown([0.7, 0.9]) == "0.800 (0.141) x2"

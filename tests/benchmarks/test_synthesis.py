@@ -133,7 +133,7 @@ def test_an_arm_that_is_kept_is_not_run_again_and_one_that_differs_is(
 
 
 def test_a_start_that_does_not_fit_is_refused_before_anything_is_read(run_of_arms: Any) -> None:
-    for told in (("all", "none"), ("denoisers", "class"), ("layouts", "layout+class")):
+    for told in (("all", "none"), ("denoisers", "public"), ("layouts", "layout+class")):
         with pytest.raises(SystemExit, match="goes with --condition"):
             run_of_arms("--data", "nowhere", "--trained", told[0], "--condition", told[1])
 
