@@ -104,7 +104,8 @@ def main() -> int:
     )
     parser.add_argument("--passes", type=float, help="of --on: without privacy")
     parser.add_argument("--rate", type=float, help="of --on: peak of the step size without privacy")
-    parser.add_argument("--providers", type=int, help="that a pointer is trained on")
+    parser.add_argument("--providers", type=int, help="that a model of the arms is trained on")
+    parser.add_argument("--device", default="cpu", help="of the arms, such as cuda")
     parser.add_argument("--attack-seeds", type=int, help="of each attack (default: 5, quick: 1)")
     parser.add_argument(
         "--model", action="append", default=[], metavar="RUN", help="a run that is asked these sets"
@@ -137,11 +138,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         scales = dict(QUICK if options.quick else SCALES)
         if options.providers is not None:
-            scales["pointer"] = replace(scales["pointer"], providers=options.providers)
+            scales = {name: scale.of(options.providers) for name, scale in scales.items()}
         if options.attack_seeds is not None:
             chosen = provider_membership.SEEDS[: options.attack_seeds]
             scales = {name: replace(scale, seeds=chosen) for name, scale in scales.items()}
-        made = Arms(options.work or Path(folder), scales, starts)
+        made = Arms(
+            options.work or Path(folder), scales, starts, device=torch.device(options.device)
+        )
         for arm in arms:
             for seed in seeds:
                 print(f"{arm}, seed {seed}: {made.result(arm, seed)['members']}", flush=True)

@@ -140,6 +140,11 @@ class Scale:
     draws: int = 1
     seeds: tuple[int, ...] = provider_membership.SEEDS
 
+    def of(self, many: int) -> Scale:
+        """Returns the same for so many providers; where all are attacked, all still are."""
+        known = many if self.known == self.providers else min(many, self.known)
+        return replace(self, providers=many, known=known)
+
 
 Scales = Mapping[str, Scale]
 """By architecture."""
@@ -162,12 +167,13 @@ SCALES: Scales = {
         steps=40,
         sampling_rate=0.25,
     ),
-    "vt5": Scale(),
+    "vt5": Scale(size="small", rate=1e-3),
 }
 
 QUICK: Scales = {
     name: replace(
         scale,
+        size="tiny",
         providers=5,
         known=5,
         documents=1,
@@ -265,8 +271,8 @@ class FrozenPointer(Pointer):
         return torch.stack([functional.pad(row, (0, 0, 0, most - len(row))) for row in rows])
 
     def _row(self, ids: torch.Tensor, bbox: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        told = (each.contiguous().numpy().tobytes() for each in (ids, bbox))
-        key = (torch.is_autocast_enabled("cpu"), *told)
+        told = (each.contiguous().cpu().numpy().tobytes() for each in (ids, bbox))
+        key = (torch.is_autocast_enabled(ids.device.type), *told)
         if key not in self.kept:
             with torch.inference_mode(False), torch.no_grad():
                 inputs = (each.clone() for each in (ids, bbox, mask))
@@ -277,15 +283,18 @@ class FrozenPointer(Pointer):
 class Arms:
     """Trains and attacks, and keeps every result in a folder, so that a later call goes on."""
 
-    def __init__(self, work: Path, scales: Scales, starts: Mapping[str, str]) -> None:
+    def __init__(
+        self, work: Path, scales: Scales, starts: Mapping[str, str], *, device: torch.device = CPU
+    ) -> None:
         """Keeps where to work.
 
         Args:
             work: The folder; runs and results stay there.
             scales: How much work.
             starts: By architecture, a public run that replaces the one that is trained here.
+            device: Where is computed.
         """
-        self._work, self._scales, self._starts = work, scales, starts
+        self._work, self._scales, self._starts, self._device = work, scales, starts, device
         self._states = KeptStates()
         work.mkdir(parents=True, exist_ok=True)
         scale = {name: asdict(each) for name, each in scales.items()}
@@ -315,8 +324,8 @@ class Arms:
             start if training == "start" else self._trained(arm, half, data, seed, start)
             for half in trained_halves(architecture)
         ]
-        scorers = [Scorer(start=model, device=CPU) for model in models]
-        before = Scorer(start=start, device=CPU)
+        scorers = [Scorer(start=model, device=self._device) for model in models]
+        before = Scorer(start=start, device=self._device)
         documents = [*data.asked[0], *data.asked[1]]
         begun = before.score(documents)
         hidden = [memorization.hidden(asked) for asked in data.asked]
@@ -382,7 +391,7 @@ class Arms:
             claim = claims.public((), training=described(begun))
             train_plain(
                 begun, public, settings, out=out, claim=claim, resume=out.exists(), quiet=True,
-                device=CPU,
+                device=self._device,
             )  # fmt: skip
         return self._from(str(out), architecture)
 
@@ -432,7 +441,7 @@ class Arms:
                     )
                 train_private(
                     start, documents, plan, settings, out=out, name="receipts", resume=resume,
-                    quiet=True, device=CPU, num_canaries=canaries, local=local,
+                    quiet=True, device=self._device, num_canaries=canaries, local=local,
                 )  # fmt: skip
         made = self._from(str(out), architecture)
         return replace(made, claim=DocVQACheckpoint.load(out).claim)
@@ -457,7 +466,7 @@ class Arms:
                 claim = claims.not_private("receipts", history(start), training=described(start))
                 train_plain(
                     start, documents, settings, out=folder, resume=folder.exists(), quiet=True,
-                    claim=continued.without_privacy(claim, start.claim), device=CPU,
+                    claim=continued.without_privacy(claim, start.claim), device=self._device,
                     trained=scale.trained[0],
                 )  # fmt: skip
             start = self._from(str(folder), architecture)
@@ -492,7 +501,7 @@ class Arms:
         held = by_provider([item.provider for item in documents], CLIENTS, seed=0)
         federated_simulation.simulate(
             start, federated_simulation.divided(documents, held), plan, settings,
-            out=out, name="receipts", resume=out.exists(), quiet=True,
+            out=out, name="receipts", resume=out.exists(), quiet=True, device=self._device,
         )  # fmt: skip
 
     def _attacked(self, features: Providers, scale: Scale) -> dict[str, list[Result]]:

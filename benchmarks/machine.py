@@ -9,7 +9,10 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8")
+import without_amx
+
+AMX = "amx_int8"
+INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", AMX)
 """By the names of Linux; how fast products and sorting are depends on them."""
 
 
@@ -17,6 +20,8 @@ def description() -> str:
     """Returns one line, for the key "machine" of a benchmark's JSON."""
     found = _first_processor()
     known = [name for name in INSTRUCTIONS if name in found.get("flags", "").split()]
+    if AMX in known and not without_amx.permitted():
+        known[known.index(AMX)] = f"{AMX} refused"
     name = found.get("model name") or platform.processor() or "unknown processor"
     if "cpu family" in found:  # a name alone may leave out which generation it is
         name += f", family {found['cpu family']}, model {found['model']}"
