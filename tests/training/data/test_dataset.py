@@ -130,7 +130,10 @@ def test_labels_outside_the_schema_are_refused(tmp_path: Path) -> None:
         (b'{"annotations": [], "images": []}', "JSON with the keys ['annotations', 'images']"),
         (b'{"id": "a", "text": "b"}\n', "JSON with the keys ['id', 'text']"),
         (gzip.compress(b"date,total\n", mtime=0), "is a gzipped file, which"),
-        (gzip.compress(b"date,total\n" * 99, mtime=0)[:-9], "a gzipped file that is damaged or cut off"),
+        (
+            gzip.compress(b"date,total\n" * 99, mtime=0)[:-9],
+            "a gzipped file that is damaged or cut off",
+        ),
         (b"date,total\n", "a file without a known beginning"),
         (b"", "a file without content"),
         (b"\n \n", "a file without content"),
