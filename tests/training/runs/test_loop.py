@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ from metered import receipt_of
 from private_simulator import make_plan, small_model, training
 from torch import nn
 
-from hushdoc.errors import CheckpointError, PrivacyError
+from hushdoc.errors import CheckpointError, HushdocError, PrivacyError
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.runs import loop, state
 from hushdoc_training.runs.account import LedgerAccount, Terms
@@ -52,13 +53,13 @@ class PublicProcess:
         self.run = Run.open(folder, {"steps": PLANNED}, resume=resume)
         self.taken: list[int] = []
 
-    def go(self, during: During = lambda step: None) -> loop.Outcome:
+    def go(self, during: During = lambda step: None, *, loss: float = 0.0) -> loop.Outcome:
         model = nn.Linear(2, 1)
 
         def step(number: int) -> float:
             self.taken.append(number)
             during(number)
-            return 0.0
+            return loss
 
         return loop.train_without_privacy(
             self.run,
@@ -134,6 +135,15 @@ def test_training_that_spends_nothing_goes_on_from_its_state(
             again.go(crash_at(3))
         assert again.taken == [3]
     assert read_log(folder / "steps.jsonl")[0] == {"run": read_id(folder)}
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_training_ends_at_a_loss_that_is_no_number(tmp_path: Path, loss: float) -> None:
+    process = PublicProcess(tmp_path / "run", resume=False)
+    with pytest.raises(HushdocError, match="step 1 is .*smaller learning rate") as refused:
+        process.go(loss=loss)
+    assert (process.taken, refused.value.code) == ([1], "NOT_FINITE")
+    assert not [*(tmp_path / "run").glob("state*")]
 
 
 def test_training_without_any_state_is_not_finished(tmp_path: Path) -> None:

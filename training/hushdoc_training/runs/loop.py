@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from hushdoc.errors import CheckpointError
+from hushdoc.errors import CheckpointError, HushdocError
 from hushdoc_training.runs import state
 from hushdoc_training.runs.run_folder import SETTINGS, Run
 from hushdoc_training.runs.step_log import StepLog, StepReport
@@ -89,7 +90,7 @@ def train_without_privacy(
 ) -> Outcome:
     """Trains in a run folder where nothing is spent, so that a lost log costs nothing.
 
-    Where the disk is full the last saved state stays.
+    Where the disk is full the last saved state stays. A loss that is no number is a HushdocError.
     """
     with state.locked(run.folder / SETTINGS):
         log = StepLog(run.log, run.run_id, private=False)
@@ -107,7 +108,14 @@ def train_without_privacy(
 
         def take(number: int) -> None:
             log.charge(number)
-            report.show(number, loss=step(number))
+            loss = step(number)
+            if not math.isfinite(loss):
+                raise HushdocError(
+                    f"The loss of step {number} is {loss}, so that this training makes no model. "
+                    "Train anew in another folder, with a smaller learning rate.",
+                    code="NOT_FINITE",
+                )
+            report.show(number, loss=loss)
 
         charged = take_steps(
             charged,
