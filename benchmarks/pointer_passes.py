@@ -122,7 +122,7 @@ class OnePass(Pointer):
         back = first - 1 + torch.arange(input_ids.shape[1], device=first.device)
         back[:, 0] = 0
         back = back.clamp(max=order.shape[1] - 1)[..., None].expand(-1, -1, 2)
-        found = self.ends(states).gather(1, back)
+        found: torch.Tensor = self.ends(states).gather(1, back)
         batch, questions, _ = question_ids.shape
         scores = found.new_zeros(batch, questions, input_ids.shape[1], 2)
         return scores.index_put((window, place), found).transpose(1, 2)
@@ -222,7 +222,7 @@ def train(
         began = time.process_time()
         epochs.set_rate(optimizer, rate * share_of_rate(spent / budget))
         loss = losses_of(start, batch, device=CPU).mean()
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -271,7 +271,7 @@ def figures(results: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]
     def ratio(name: str, above: str, below: str) -> float | None:
         if not {above, below} <= results.keys() or not results[below][name]:
             return None
-        return round(results[above][name] / results[below][name], 2)
+        return round(float(results[above][name] / results[below][name]), 2)
 
     return {
         **found,
