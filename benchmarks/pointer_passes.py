@@ -30,8 +30,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -138,17 +137,7 @@ def _part_token_types(inner: Any) -> None:
     embeddings.token_type_embeddings = table
 
 
-@dataclass(frozen=True, kw_only=True)
-class Begun(Start):
-    """A start that reads its tokenizer once, so that no step's time has that in it."""
-
-    @cached_property
-    def encoder(self) -> QuestionEncoder:
-        """The tokenizer with its settings."""
-        return QuestionEncoder(self.tokenizer_json, self.asking)
-
-
-def begin(source: str, form: str) -> Begun:
+def begin(source: str, form: str) -> Start:
     """Returns what a form starts from, the same encoder for both."""
     torch.manual_seed(0)
     start = start_from(source, architecture="pointer", vocabulary=_texts)
@@ -157,14 +146,8 @@ def begin(source: str, form: str) -> Begun:
         asking, inner = start.asking, model.inner
         config: Any = inner.config
         fitting.require_window(config, max_tokens=asking.max_tokens + asking.max_question + 1)
-        model = OnePass(model)
-    return Begun(
-        model=model,
-        tokenizer_json=start.tokenizer_json,
-        asking=start.asking,
-        claim=start.claim,
-        name=start.name,
-    )
+        return replace(start, model=OnePass(model))
+    return start
 
 
 def _texts() -> list[str]:

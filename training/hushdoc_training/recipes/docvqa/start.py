@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 
@@ -44,9 +45,9 @@ class Start:
     claim: Claim | None
     name: str
 
-    @property
+    @cached_property
     def encoder(self) -> QuestionEncoder:
-        """The tokenizer with its settings."""
+        """The tokenizer with its settings; reading it takes a while."""
         return QuestionEncoder(self.tokenizer_json, self.asking)
 
     @property

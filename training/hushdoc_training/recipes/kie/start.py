@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -37,9 +38,9 @@ class Start:
             return () if self.claim is None else self.labels.fields
         return self.kept_labels
 
-    @property
+    @cached_property
     def encoder(self) -> Encoder:
-        """The tokenizer with its preprocessing."""
+        """The tokenizer with its preprocessing; reading it takes a while."""
         return Encoder(self.tokenizer_json, self.preprocessing)
 
 
