@@ -45,7 +45,14 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.question_scores import QuestionScore
 from hushdoc_training.recipes import federated_parties, federated_simulation
 from hushdoc_training.recipes.docvqa.scores import Scorer
-from hushdoc_training.recipes.docvqa.settings import ADAM_RATE, SCALED, Private, private_rate
+from hushdoc_training.recipes.docvqa.settings import (
+    ADAM_RATE,
+    MANY,
+    SCALED,
+    Private,
+    are_many,
+    private_rate,
+)
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import described, history, train_plain, train_private
 from hushdoc_training.recipes.federated_parties import FederatedSettings
@@ -535,21 +542,24 @@ def scaled(unit: str, epsilon: float, *, records: int) -> tuple[PrivacyPlan, Pri
 
     `records` is how many there are about, by the unit; all of them are in each step.
     """
+    many = are_many(records, epsilon)
+    how = MANY if many else SCALED
     plan = PrivacyPlan.calibrated(
         epsilon=epsilon,
         delta=DELTA,
         privacy_unit=unit,
-        sampling_rate=SCALED.sampling_rate,
-        steps=SCALED.steps,
+        sampling_rate=how.sampling_rate,
+        steps=how.steps,
         expected_records=records,
-        clipping_norm=SCALED.clipping_norm,
+        clipping_norm=how.clipping_norm,
     )
     settings = PrivateSettings(
-        trained=SCALED.trained,
-        scaling=SCALED.scaling,
-        optimizer="sgd",
-        decay=False,
-        learning_rate=private_rate(plan, algorithm=SCALED.algorithm, scaling=SCALED.scaling),
+        trained=how.trained,
+        scaling=how.scaling,
+        directions=how.directions,
+        optimizer="sgd" if how.algorithm == "dp-sgd" else "adam",
+        decay=how.algorithm != "dp-sgd",
+        learning_rate=private_rate(plan, algorithm=how.algorithm, scaling=how.scaling, many=many),
     )
     return plan, settings
 

@@ -179,6 +179,14 @@ def register(tasks: Subcommands) -> None:
     )
     add_recipe_number(
         training,
+        "--directions",
+        "N",
+        int,
+        "most directions of --scaling public: more can learn more, and noise falls on each",
+        default=f"16, and {settings.MANY.directions} {settings.WHERE_MANY}",
+    )
+    add_recipe_number(
+        training,
         "--learning-rate",
         "RATE",
         float,
@@ -202,6 +210,7 @@ def register(tasks: Subcommands) -> None:
         "--max-tokens",
         "--trained",
         "--scaling",
+        "--directions",
         "--batch-size",
         "--algorithm",
         "--passes",
@@ -230,6 +239,8 @@ def run(options: argparse.Namespace) -> int:
         options.refuse_usage("--passes is of private training with --algorithm fl-provider-dp")
     if options.scaling == "public" and (options.algorithm == settings.PROVIDER or not private):
         options.refuse_usage("--scaling public is of private training by clipped gradients")
+    if options.directions is not None and (options.scaling == "none" or not private):
+        options.refuse_usage("--directions is of private training with --scaling public")
     ledger = ledger_of(options)
     if private:
         settings.complete(options, options.architecture or architecture_of(options.start))
@@ -290,7 +301,12 @@ def _complete(options: argparse.Namespace, start: Start, plan: PrivacyPlan | Non
         options.learning_rate = (
             defaults.learning_rate
             if plan is None
-            else settings.private_rate(plan, algorithm=options.algorithm, scaling=options.scaling)
+            else settings.private_rate(
+                plan,
+                algorithm=options.algorithm,
+                scaling=options.scaling,
+                many=settings.are_many(options.expected_records, options.epsilon),
+            )
         )
 
 
@@ -353,6 +369,7 @@ def _train(
                     private,
                     learning_rate=options.learning_rate,
                     scaling=options.scaling,
+                    directions=options.directions,
                     optimizer="sgd" if options.algorithm == "dp-sgd" else "adam",
                     decay=options.algorithm != "dp-sgd",
                 )

@@ -19,7 +19,7 @@ from hushdoc_training.models import pointer
 from hushdoc_training.models.whitening import Whitened
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.docvqa import private, public_inputs, settings
-from hushdoc_training.recipes.docvqa.settings import OTHERS, SCALED, Private, private_rate
+from hushdoc_training.recipes.docvqa.settings import MANY, OTHERS, SCALED, Private, private_rate
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import train_private
 from hushdoc_training.recipes.kie.settings import PrivateSettings
@@ -93,6 +93,24 @@ def test_the_scale_is_of_public_questions_alone_and_adds_nothing_yet(
     assert all(torch.equal(one, other) for one, other in zip(*seen, strict=True))
 
 
+def test_directions_are_as_many_as_are_asked_for_and_named_in_the_claim(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    few = replace(SETTINGS, directions=3)
+    begun = replace(start, model=copy.deepcopy(start.model))
+    private.prepared(begun, few, device=torch.device("cpu"))
+    (layer,) = (part for part in begun.model.modules() if isinstance(part, Whitened))
+    assert layer.directions.shape == (3, start.model.reader.ends.in_features)
+    train_private(start, receipts, plan(), few, out=tmp_path / "run", name="a", quiet=True)
+    assert DocVQACheckpoint.load(tmp_path / "run").claim.training["directions"] == 3
+
+
+@pytest.mark.parametrize(("directions", "scaling"), [(0, "public"), (True, "public"), (3, "none")])
+def test_directions_are_a_number_of_a_scaled_layer(directions: int, scaling: str) -> None:
+    with pytest.raises(ValueError, match="expected 1 or more, of a scaled layer alone"):
+        PrivateSettings(directions=directions, scaling=scaling)
+
+
 def test_inputs_of_the_layer_are_those_of_questions_without_padding(
     start: Start, receipts: list[LabelledDocument]
 ) -> None:
@@ -130,6 +148,11 @@ def test_the_rate_follows_from_the_plan_and_is_smaller_the_more_noise() -> None:
     noise = plan().noise_multiplier * 0.05 / 2 * 2**0.5
     assert rate() * noise == pytest.approx(settings.MOST_NOISE)
     assert private_rate(plan(), algorithm="dp-adam", scaling="none") == 3e-4
+    rates = [
+        private_rate(plan(), algorithm="dp-adam", scaling="public", many=many)
+        for many in (False, True)
+    ]
+    assert rates == [settings.ADAM_RATE, settings.ADAM_RATE_OF_MANY]
 
 
 @pytest.mark.parametrize(
@@ -141,13 +164,34 @@ def test_the_rate_follows_from_the_plan_and_is_smaller_the_more_noise() -> None:
         ("pointer", {"trained": "output"}, replace(OTHERS, trained="output")),
         ("pointer", {"algorithm": "fl-provider-dp"}, replace(OTHERS, algorithm="fl-provider-dp")),
         ("pointer", {"steps": 7}, replace(SCALED, steps=7)),
+        (
+            "pointer",
+            {"expected_records": 1000, "epsilon": 2.0},
+            replace(SCALED, expected_records=1000),
+        ),
+        ("pointer", {"expected_records": 1000}, replace(SCALED, expected_records=1000)),
+        (
+            "pointer",
+            {"expected_records": 1000, "epsilon": 3.0},
+            replace(MANY, expected_records=1000),
+        ),
+        (
+            "pointer",
+            {"expected_records": 1000, "epsilon": 3.0, "directions": 5},
+            replace(MANY, expected_records=1000, directions=5),
+        ),
+        (
+            "pointer",
+            {"expected_records": 1000, "epsilon": 3.0, "trained": "all"},
+            replace(OTHERS, expected_records=1000, trained="all"),
+        ),
         ("vt5", {}, OTHERS),
     ],
 )
 def test_what_nobody_gives_is_set_by_what_is_given(
-    architecture: str, given: dict[str, str | int], expected: Private
+    architecture: str, given: dict[str, str | float], expected: Private
 ) -> None:
     names = [field.name for field in fields(Private)]
-    options = argparse.Namespace(**{**dict.fromkeys(names), **given})
+    options = argparse.Namespace(**{**dict.fromkeys([*names, "epsilon"]), **given})
     settings.complete(options, architecture)
-    assert Private(**vars(options)) == expected
+    assert Private(**{name: getattr(options, name) for name in names}) == expected

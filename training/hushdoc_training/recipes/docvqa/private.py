@@ -133,7 +133,7 @@ def prepared(start: Start, settings: PrivateSettings, *, device: torch.device) -
     model = start.model.eval()  # the probe in freeze must not draw dropout masks
     start.room.freeze(model, trained=Trained.of(settings.trained))
     if settings.scaling == "public" and isinstance(model, Pointer):
-        public_inputs.whiten(start, model)
+        public_inputs.whiten(start, model, settings.directions or public_inputs.DIRECTIONS)
     model.to(device)
     set_dropout(model, settings.dropout)
     return model

@@ -19,7 +19,8 @@ NUM_DOCUMENTS = 24
 SOURCE = "invented:form+invoice+receipt+till-receipt,questions=keyed,wordings=0:15"
 
 DIRECTIONS = 16
-"""Most directions that the layer learns in: noise falls on each, and questions ask few things."""
+"""Most directions that the layer learns in, where nobody says otherwise: noise falls on each, and
+questions ask few things."""
 
 DATA = PublicData(
     name="invented questions, by which a pointer's last layer was scaled",
@@ -29,12 +30,12 @@ DATA = PublicData(
 )
 
 
-def whiten(start: Start, model: Pointer) -> None:
+def whiten(start: Start, model: Pointer, most: int = DIRECTIONS) -> None:
     """Freezes a start's model, and lets its last layer learn in directions of public questions."""
     with opened(Source(location=SOURCE, documents=NUM_DOCUMENTS), images=False) as documents:
         inputs = of_documents(start, model, documents)
     model.requires_grad_(False)
-    setattr(model.reader, "ends", Whitened(model.reader.ends, inputs, DIRECTIONS))  # noqa: B010
+    setattr(model.reader, "ends", Whitened(model.reader.ends, inputs, most))  # noqa: B010
 
 
 def of_documents(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Private:
     algorithm: str = "dp-adam"
     trained: str = "biases"
     scaling: str = "none"
+    directions: int | None = None
     sampling_rate: float = 0.25
     steps: int = 40
     clipping_norm: float = 0.1
@@ -59,6 +60,13 @@ SCALED = Private(
 )
 """Of a pointer: the last layer of its reader, by all records in each of few steps."""
 
+MANY = replace(SCALED, algorithm="dp-adam", directions=64, steps=60)
+"""Of a pointer, where noise is small beside what so many records say; see `are_many`."""
+
+LEAST_OF_MANY = 3000
+"""Records times epsilon from which they are many: about where invented receipts of as many
+providers were learned from as well in the one way as in the other."""
+
 OTHERS = Private()
 
 MOST_MOVED, MOST_NOISE = 9.0, 1.0
@@ -66,8 +74,8 @@ MOST_MOVED, MOST_NOISE = 9.0, 1.0
 and the standard deviation of the noise that all steps may add to one of its numbers: what sets the
 rate of its steps."""
 
-ADAM_RATE = 0.4
-"""Of DP-Adam in a scaled layer."""
+ADAM_RATE, ADAM_RATE_OF_MANY = 0.4, 0.8
+"""Of DP-Adam in a scaled layer, by whether records are many."""
 
 
 def complete(options: argparse.Namespace, architecture: str) -> None:
@@ -78,20 +86,30 @@ def complete(options: argparse.Namespace, architecture: str) -> None:
         and options.scaling != "none"
         and (options.trained is None or options.scaling is not None)
     )
-    defaults = SCALED if scaled else OTHERS
+    defaults = OTHERS
+    if scaled:
+        defaults = MANY if are_many(options.expected_records, options.epsilon) else SCALED
     for name in (field.name for field in fields(Private)):
         if getattr(options, name) is None:
             setattr(options, name, getattr(defaults, name))
 
 
-def private_rate(plan: PrivacyPlan, *, algorithm: str, scaling: str) -> float:
-    """Returns the step size where nobody gives one, of a plan's own numbers alone."""
+def are_many(expected_records: float | None, epsilon: float | None) -> bool:
+    """Returns whether declared records are many for their epsilon; not where one is not given."""
+    return (expected_records or 0) * (epsilon or 0) >= LEAST_OF_MANY
+
+
+def private_rate(plan: PrivacyPlan, *, algorithm: str, scaling: str, many: bool = False) -> float:
+    """Returns the step size where nobody gives one, of what is declared alone; see `are_many`."""
     if scaling == "none":
         return DEFAULTS["pointer"].learning_rate
     if algorithm == "dp-adam":
-        return ADAM_RATE
+        return ADAM_RATE_OF_MANY if many else ADAM_RATE
     noise = plan.noise_deviation * math.sqrt(plan.steps)
     return min(MOST_MOVED / plan.clipping_norm, MOST_NOISE / noise)
+
+
+WHERE_MANY = f"where --expected-records times --epsilon is {LEAST_OF_MANY} or more"
 
 
 def told(name: str) -> str:
@@ -102,5 +120,6 @@ def told(name: str) -> str:
 
 def told_private(name: str) -> str:
     """Returns the default of a setting with privacy: of a scaled pointer, and of all others."""
-    scaled, others = (getattr(kind, name) for kind in (SCALED, OTHERS))
-    return f"{scaled}; of a VT5, or where other parts of a pointer are trained, {others}"
+    scaled, many, others = (getattr(kind, name) for kind in (SCALED, MANY, OTHERS))
+    pointer = f"{scaled}" if many == scaled else f"{scaled}, and {many} {WHERE_MANY}"
+    return f"{pointer}; of a VT5, or where other parts of a pointer are trained, {others}"

@@ -348,7 +348,7 @@ def require_known(plan: PrivacyPlan, settings: PrivateSettings) -> None:
         "privacy_unit": (plan.privacy_unit, ("document",)),
         "trained": (settings.trained, TRAINED),
         "optimizer": (settings.optimizer, ("adam", "adam-corrected", "sgd")),
-        "scaling": (settings.scaling, ("none",)),
+        "scaling": (settings.scaling, ("none",)),  # and so no directions
         "read_layers": (settings.read_layers, (1,)),
         "dropout": (settings.dropout, (0.0,)),
     }

@@ -101,7 +101,7 @@ def prepare(start: Start, settings: PrivateSettings, *, device: torch.device) ->
     model.eval()  # the probe in freeze must not draw dropout masks
     layout.freeze(model, trained=Trained.of(settings.trained), image=start.preprocessing.image)
     if settings.scaling == "public":
-        most = whitening.DIRECTIONS * (2 if model.read_layers else 1)
+        most = settings.directions or whitening.DIRECTIONS * (2 if model.read_layers else 1)
         whitening.adapt(model.inner, public_inputs.of_invented(start), most)
     model.to(device)
 

@@ -56,6 +56,7 @@ class PrivateSettings:
     dropout: float = 0.0  # probability while training
     read_layers: int = 1  # of the encoder, that the output layer reads; 1 for those of the start
     scaling: str = "none"  # whether the output layer is whitened by public words, one of SCALINGS
+    directions: int | None = None  # most that a scaled layer learns in; None: the task's own number
     clipping: str = "flat"  # how gradients are bounded, one of `contract.CLIPPINGS`
     averaging: str = "none"  # which average of the weights is released, one of `averaging.AVERAGES`
     backend: str = "book-keeping"  # one of `engine.BACKENDS`; all give the same numbers
@@ -70,6 +71,13 @@ class PrivateSettings:
         arguments.choice(self.scaling, SCALINGS, what="scaling")
         if type(self.read_layers) is not int or self.read_layers < 1:
             raise ValueError(f"read_layers is {self.read_layers!r}; expected 1 or more.")
+        if self.directions is not None and (
+            type(self.directions) is not int or self.directions < 1 or self.scaling == "none"
+        ):
+            raise ValueError(
+                f"directions is {self.directions!r} with the scaling '{self.scaling}'; expected 1 "
+                "or more, of a scaled layer alone."
+            )
         _require_share("momentum", self.momentum)
         arguments.choice(self.optimizer, OPTIMIZERS, what="optimizer")
         Trained.of(self.trained)
@@ -82,12 +90,14 @@ class PrivateSettings:
     def claimed(self) -> dict[str, Any]:
         """Returns what a claim says of them, the rank of LoRA under its own name besides.
 
-        Nothing is said of read layers that are the start's, so that claims of earlier versions stay
-        what they are.
+        Nothing is said of read layers that are the start's, nor of directions as many as the task
+        has, so that claims of earlier versions stay what they are.
         """
         trained, told = Trained.of(self.trained), asdict(self)
         if self.read_layers == 1:
             del told["read_layers"]
+        if self.directions is None:
+            del told["directions"]
         return told | ({"rank": trained.number} if trained.kind == "lora" else {})
 
 
