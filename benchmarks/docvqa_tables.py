@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, pstdev
-from typing import Any
+from typing import Any, cast
 
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.question_scores import Answering, QuestionScore
@@ -123,15 +123,19 @@ def tables(results: Results) -> Iterator[str]:
         yield f"\n{number}: s; accuracy, deviation; area; TPR at FPR .1, .03, .01; no bounds"
         for arm, each in results.items():
             for row in each[0][part]:
-                yield _line(arm, *_attack(each, part, row))
+                same = [
+                    _row(one, part, row["method"], row["least_questions"], row["features"])
+                    for one in each
+                ]
+                if all(same):  # not each seed has providers of many questions
+                    yield _line(arm, *_attack(same))
 
 
-def _attack(each: Sequence[Result], part: str, row: Result) -> Iterator[str]:
+def _attack(same: Sequence[Result]) -> Iterator[str]:
     """Yields the cells of an attack, means over seeds."""
-    least = row["least_questions"]
-    same = [_row(one, part, row["method"], least, row["features"]) for one in each]
+    row = same[0]
     yield f"{row['method']} of {len(row['features'])} features"
-    yield f"{least}"
+    yield f"{row['least_questions']}"
     for what in ("accuracy", "accuracy_deviation", "auc"):
         yield f"{fmean(one[what] for one in same):.3f}"
     for rate in row["tpr_at_fpr"]:
@@ -141,14 +145,13 @@ def _attack(each: Sequence[Result], part: str, row: Result) -> Iterator[str]:
 def _row(
     result: Result, part: str, method: str, least: int, features: Sequence[str] | None = None
 ) -> Result:
-    """Returns the row of an attack on providers of more than so many questions."""
-    found: Result = next(
-        row
-        for row in result[part]
-        if (row["method"], row["least_questions"]) == (method, least)
-        and features in (None, row["features"])
-    )
-    return found
+    """Returns the row of an attack on providers of more than so many questions, empty if none."""
+    wanted = method, least
+    for row in result[part]:
+        known = row["method"], row["least_questions"]
+        if known == wanted and features in (None, row["features"]):
+            return cast(Result, row)
+    return {}
 
 
 def _hidden(found: Sequence[Result | None]) -> str:

@@ -81,8 +81,12 @@ def test_figures_are_null_for_what_did_not_run_and_means_of_what_did(
     assert found["gain_kept_provider_eps8"] == pytest.approx((0.25 - 0.2) / (0.5 - 0.2), abs=1e-4)
     lost = {**results, "vt5_start": [result(0.6, 0.5, 0, None)]}
     assert docvqa_tables.figures({}, lost)["gain_kept_provider_eps8"] is None  # nothing to keep
+    of_many = {**results["vt5_nonprivate"][0]["attacks"][0], "least_questions": 5}
+    results["vt5_nonprivate"][0]["attacks"] = [of_many, *results["vt5_nonprivate"][0]["attacks"]]
     lines = "\n".join(docvqa_tables.tables(results))
     assert "no bounds" in lines
+    assert "1 features | 0 | 0.850" in lines
+    assert "1 features | 5" not in lines  # the other seed has no provider of so many questions
     assert "vt5_nonprivate         0.100 +-0.000 | 0.500 +-0.000 | 0.500 +-0.100" in lines
 
 

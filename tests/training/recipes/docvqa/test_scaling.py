@@ -166,23 +166,23 @@ def test_the_rate_follows_from_the_plan_and_is_smaller_the_more_noise() -> None:
         ("pointer", {"steps": 7}, replace(SCALED, steps=7)),
         (
             "pointer",
-            {"expected_records": 1000, "epsilon": 0.99},
+            {"expected_records": 1000, "epsilon": 2.99},
             replace(SCALED, expected_records=1000),
         ),
         ("pointer", {"expected_records": 1000}, replace(SCALED, expected_records=1000)),
         (
             "pointer",
-            {"expected_records": 1000, "epsilon": 1.0},
+            {"expected_records": 1000, "epsilon": 3.0},
             replace(MANY, expected_records=1000),
         ),
         (
             "pointer",
-            {"expected_records": 1000, "epsilon": 1.0, "directions": 5},
+            {"expected_records": 1000, "epsilon": 3.0, "directions": 5},
             replace(MANY, expected_records=1000, directions=5),
         ),
         (
             "pointer",
-            {"expected_records": 1000, "epsilon": 1.0, "trained": "all"},
+            {"expected_records": 1000, "epsilon": 3.0, "trained": "all"},
             replace(OTHERS, expected_records=1000, trained="all"),
         ),
         ("vt5", {}, OTHERS),
