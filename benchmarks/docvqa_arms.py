@@ -49,7 +49,6 @@ from hushdoc_training.recipes.docvqa.settings import (
     ADAM_RATE,
     MANY,
     SCALED,
-    Private,
     are_many,
     private_rate,
 )
@@ -483,33 +482,19 @@ class Arms:
     ) -> None:
         """Trains at provider unit by sums of clipped gradients of clients, in one process."""
         scale = self._scales[architecture]
-        how: Scale | Private = scale
-        norm = CLIPPING_NORM
-        training = PrivateSettings(trained=scale.trained[1], learning_rate=scale.private_rate)
         if architecture == "pointer":
-            how, norm = SCALED, SCALED.clipping_norm
-            training = PrivateSettings(
-                trained=SCALED.trained, scaling=SCALED.scaling, learning_rate=ADAM_RATE
-            )
-        settings = FederatedSettings(training=training)
-        plan = FederatedPlan.calibrated(
-            algorithm=FEAM,
-            epsilon=epsilon,
-            delta=DELTA,
-            privacy_unit="provider",
-            clients=CLIENTS,
-            clients_per_round=CLIENTS,
-            rounds=how.steps,
-            sampling_rate=how.sampling_rate,
-            expected_records=round(how.sampling_rate * scale.providers),
-            clipping_norm=norm,
-            numbers=federated_parties.numbers_of(start, settings, FEAM),
-        )
-        held = by_provider([item.provider for item in documents], CLIENTS, seed=0)
-        federated_simulation.simulate(
-            start, federated_simulation.divided(documents, held), plan, settings,
-            out=out, name="receipts", resume=out.exists(), quiet=True, device=self._device,
-        )  # fmt: skip
+            federate_scaled(
+                start, documents, out, epsilon=epsilon, records=scale.providers, name="receipts",
+                device=self._device,
+            )  # fmt: skip
+        else:
+            federate(
+                start, documents, out, epsilon=epsilon, records=scale.providers, name="receipts",
+                device=self._device, steps=scale.steps, rate=scale.sampling_rate,
+                clipping_norm=CLIPPING_NORM, training=PrivateSettings(
+                    trained=scale.trained[1], learning_rate=scale.private_rate
+                ),
+            )  # fmt: skip
 
     def _attacked(self, features: Providers, scale: Scale) -> dict[str, list[Result]]:
         """Returns the rows of tables 4 and 11, whose forests are partly the same."""
@@ -562,6 +547,66 @@ def scaled(unit: str, epsilon: float, *, records: int) -> tuple[PrivacyPlan, Pri
         learning_rate=private_rate(plan, algorithm=how.algorithm, scaling=how.scaling, many=many),
     )
     return plan, settings
+
+
+def federate(
+    start: Start,
+    documents: Documents,
+    out: Path,
+    *,
+    epsilon: float,
+    records: int,
+    name: str,
+    steps: int,
+    rate: float,
+    clipping_norm: float,
+    training: PrivateSettings,
+    device: torch.device,
+) -> None:
+    """Trains at provider unit by sums of clipped gradients of clients, in one process, into `out`.
+
+    `records` is about how many providers there are, of which a step has the share `rate`.
+    """
+    settings = FederatedSettings(training=training)
+    plan = FederatedPlan.calibrated(
+        algorithm=FEAM,
+        epsilon=epsilon,
+        delta=DELTA,
+        privacy_unit="provider",
+        clients=CLIENTS,
+        clients_per_round=CLIENTS,
+        rounds=steps,
+        sampling_rate=rate,
+        expected_records=round(rate * records),
+        clipping_norm=clipping_norm,
+        numbers=federated_parties.numbers_of(start, settings, FEAM),
+    )
+    held = by_provider([item.provider for item in documents], CLIENTS, seed=0)
+    federated_simulation.simulate(
+        start, federated_simulation.divided(documents, held), plan, settings,
+        out=out, name=name, resume=out.exists(), quiet=True, device=device,
+    )  # fmt: skip
+
+
+def federate_scaled(
+    start: Start,
+    documents: Documents,
+    out: Path,
+    *,
+    epsilon: float,
+    records: int,
+    name: str,
+    device: torch.device,
+) -> None:
+    """Trains the last layer of a pointer so: in as many steps as `SCALED`, by DP-Adam."""
+    training = PrivateSettings(
+        trained=SCALED.trained, scaling=SCALED.scaling, learning_rate=ADAM_RATE
+    )
+    federate(
+        start, documents, out, epsilon=epsilon, records=records, name=name, device=device,
+        steps=SCALED.steps, rate=SCALED.sampling_rate, clipping_norm=SCALED.clipping_norm,
+        training=training,
+    )  # fmt: skip
 
 
 def trained_halves(architecture: str) -> tuple[int, ...]:

@@ -6,8 +6,8 @@ start was asked nothing about, and others. `inner` parts the private ones once m
 settings can be chosen on documents that are trained on, and never on those that are asked about.
 
 Private pointers are trained as `hushdoc train docvqa` does where nobody says otherwise. How many
-records there are is declared, a round number. Without privacy all of the pointer learns, or its
-reader alone.
+records there are is declared, a round number. Four clients with whole providers train the same
+layer by DP-Adam. Without privacy all of the pointer learns, or its reader alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, cast
 
-from docvqa_arms import CPU, EPSILONS, FrozenPointer, KeptStates, scaled
+from docvqa_arms import CPU, EPSILONS, FrozenPointer, KeptStates, federate_scaled, scaled
 from docvqa_tables import measured
 
 from hushdoc.labels import LabelledDocument
@@ -29,6 +29,7 @@ from hushdoc_training.data import dataset, providers
 from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.privacy import claims
 from hushdoc_training.recipes.docvqa.scores import Scorer
+from hushdoc_training.recipes.docvqa.settings import ADAM_RATE
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import described, history, train_plain, train_private
 from hushdoc_training.recipes.kie.settings import PlainSettings
@@ -38,7 +39,13 @@ Documents = Sequence[LabelledDocument]
 
 UNITS = ("provider", "document")
 PLAIN = {"nonprivate": "all", "nonprivate_reader": "output"}
-ARMS = ("start", *PLAIN, *(f"{unit}_eps{epsilon:g}" for unit in UNITS for epsilon in EPSILONS))
+FEDERATED = "federated_eps8"
+ARMS = (
+    "start",
+    *PLAIN,
+    *(f"{unit}_eps{epsilon:g}" for unit in UNITS for epsilon in EPSILONS),
+    FEDERATED,
+)
 
 SPLIT, INNER = 1, 2
 """Seeds of the providers' sides, and of those of the inner part; arms have seeds of their own."""
@@ -161,9 +168,15 @@ class Pointers:
         if arm in PLAIN:
             return self._plain(PLAIN[arm], seed, out)
         unit, epsilon = arm.split("_eps")
-        plan, settings = scaled(unit, float(epsilon), records=self._set.records[unit])
         begun = self._frozen(self._source)
         begun = replace(begun, model=copy.deepcopy(begun.model))
+        if arm == FEDERATED:
+            federate_scaled(
+                begun, self._set.train, out, epsilon=float(epsilon),
+                records=self._set.records["provider"], name=self._set.name, device=CPU,
+            )  # fmt: skip
+            return self._frozen(str(out)), {"rate": ADAM_RATE}
+        plan, settings = scaled(unit, float(epsilon), records=self._set.records[unit])
         train_private(
             begun, self._set.train, plan, settings, out=out, name=self._set.name, quiet=True,
             resume=out.exists(), device=CPU, hyperparameter_tuning="unaccounted",
