@@ -102,7 +102,9 @@ def main() -> int:
     parser.add_argument(
         "--inner", action="store_true", help="of --on: ask providers that are else trained on"
     )
-    parser.add_argument("--passes", type=float, help="of --on: without privacy")
+    parser.add_argument(
+        "--passes", type=float, help="without privacy: of --on and of pointers' arms"
+    )
     parser.add_argument("--rate", type=float, help="of --on: peak of the step size without privacy")
     parser.add_argument("--providers", type=int, help="that a model of the arms is trained on")
     parser.add_argument("--device", default="cpu", help="of the arms, such as cuda")
@@ -139,6 +141,8 @@ def main() -> int:
         scales = dict(QUICK if options.quick else SCALES)
         if options.providers is not None:
             scales = {name: scale.of(options.providers) for name, scale in scales.items()}
+        if options.passes is not None:
+            scales["pointer"] = replace(scales["pointer"], epochs=options.passes)
         if options.attack_seeds is not None:
             chosen = provider_membership.SEEDS[: options.attack_seeds]
             scales = {name: replace(scale, seeds=chosen) for name, scale in scales.items()}
