@@ -179,7 +179,7 @@ SCALES: Scales = {
 QUICK: Scales = {
     name: replace(
         scale,
-        size="tiny",
+        size="tiny" if name == "vt5" else scale.size,
         providers=5,
         known=5,
         documents=1,
