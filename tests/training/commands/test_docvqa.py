@@ -114,7 +114,8 @@ def test_a_vt5_is_trained_by_the_same_command_with_images(
 
 
 @pytest.mark.parametrize(
-    "option", [("--ledger", "a"), ("--documents-changed",), ("--scaling", "public")]
+    "option",
+    [("--ledger", "a"), ("--documents-changed",), ("--scaling", "public"), ("--directions", "3")],
 )
 def test_options_of_private_training_are_refused_without_it(
     option: tuple[str, ...], tmp_path: Path
