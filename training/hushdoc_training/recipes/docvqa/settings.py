@@ -1,7 +1,8 @@
 """Settings: what training on questions does where nobody says otherwise, by architecture.
 
 Those of training without privacy are such as were seen to learn on invented providers, those of
-private pointers such as were best on a part of SROIE's companies (docs/results.md).
+private pointers such as were best on a part of SROIE's companies, and of many records such as were
+best on invented receipts (docs/results.md).
 """
 
 from __future__ import annotations
