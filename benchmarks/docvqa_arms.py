@@ -94,6 +94,11 @@ PAPER = LocalTraining(batch_size=8, learning_rate=2e-4)
 CLIENTS = 4
 """Of federated training, each with whole providers."""
 
+SCALED_CLIENTS = PrivateSettings(
+    trained=SCALED.trained, scaling=SCALED.scaling, learning_rate=ADAM_RATE
+)
+"""What clients train of a pointer, by DP-Adam."""
+
 NOT_RUN = {
     "tax numbers on pages without one": "all questions to a VT5 here have an answer; see "
     "`hushdoc audit memorization`",
@@ -482,19 +487,20 @@ class Arms:
     ) -> None:
         """Trains at provider unit by sums of clipped gradients of clients, in one process."""
         scale = self._scales[architecture]
-        if architecture == "pointer":
-            federate_scaled(
-                start, documents, out, epsilon=epsilon, records=scale.providers, name="receipts",
-                device=self._device,
-            )  # fmt: skip
-        else:
-            federate(
-                start, documents, out, epsilon=epsilon, records=scale.providers, name="receipts",
-                device=self._device, steps=scale.steps, rate=scale.sampling_rate,
-                clipping_norm=CLIPPING_NORM, training=PrivateSettings(
+        how: dict[str, Any] = {}
+        if architecture == "vt5":
+            how = {
+                "steps": scale.steps,
+                "rate": scale.sampling_rate,
+                "clipping_norm": CLIPPING_NORM,
+                "training": PrivateSettings(
                     trained=scale.trained[1], learning_rate=scale.private_rate
                 ),
-            )  # fmt: skip
+            }
+        federate(
+            start, documents, out, epsilon=epsilon, records=scale.providers, name="receipts",
+            device=self._device, **how,
+        )  # fmt: skip
 
     def _attacked(self, features: Providers, scale: Scale) -> dict[str, list[Result]]:
         """Returns the rows of tables 4 and 11, whose forests are partly the same."""
@@ -557,15 +563,16 @@ def federate(
     epsilon: float,
     records: int,
     name: str,
-    steps: int,
-    rate: float,
-    clipping_norm: float,
-    training: PrivateSettings,
     device: torch.device,
+    steps: int = SCALED.steps,
+    rate: float = SCALED.sampling_rate,
+    clipping_norm: float = SCALED.clipping_norm,
+    training: PrivateSettings = SCALED_CLIENTS,
 ) -> None:
     """Trains at provider unit by sums of clipped gradients of clients, in one process, into `out`.
 
-    `records` is about how many providers there are, of which a step has the share `rate`.
+    `records` is about how many providers there are, of which a step has the share `rate`. Where
+    nobody says otherwise the last layer of a pointer learns, in as many steps as `SCALED`.
     """
     settings = FederatedSettings(training=training)
     plan = FederatedPlan.calibrated(
@@ -585,27 +592,6 @@ def federate(
     federated_simulation.simulate(
         start, federated_simulation.divided(documents, held), plan, settings,
         out=out, name=name, resume=out.exists(), quiet=True, device=device,
-    )  # fmt: skip
-
-
-def federate_scaled(
-    start: Start,
-    documents: Documents,
-    out: Path,
-    *,
-    epsilon: float,
-    records: int,
-    name: str,
-    device: torch.device,
-) -> None:
-    """Trains the last layer of a pointer so: in as many steps as `SCALED`, by DP-Adam."""
-    training = PrivateSettings(
-        trained=SCALED.trained, scaling=SCALED.scaling, learning_rate=ADAM_RATE
-    )
-    federate(
-        start, documents, out, epsilon=epsilon, records=records, name=name, device=device,
-        steps=SCALED.steps, rate=SCALED.sampling_rate, clipping_norm=SCALED.clipping_norm,
-        training=training,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, cast
 
-from docvqa_arms import CPU, EPSILONS, FrozenPointer, KeptStates, federate_scaled, scaled
+from docvqa_arms import CPU, EPSILONS, FrozenPointer, KeptStates, federate, scaled
 from docvqa_tables import measured
 
 from hushdoc.labels import LabelledDocument
@@ -171,7 +171,7 @@ class Pointers:
         begun = self._frozen(self._source)
         begun = replace(begun, model=copy.deepcopy(begun.model))
         if arm == FEDERATED:
-            federate_scaled(
+            federate(
                 begun, self._set.train, out, epsilon=float(epsilon),
                 records=self._set.records["provider"], name=self._set.name, device=CPU,
             )  # fmt: skip
