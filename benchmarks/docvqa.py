@@ -28,6 +28,9 @@ private providers are asked all:
     local_eps8        at provider unit by the paper's own mechanism, FL-PROVIDER-DP with one client
     federated_eps8    at provider unit by four clients, whose clipped gradients are added up
 
+With --arms-on sroie they learn from SROIE's companies: a seed parts these into both halves, and a
+quarter of the receipts of those with several are asked about.
+
 On documents that a start never saw, `--on` trains pointers from --pointer-start as `hushdoc train
 docvqa` does (`docvqa_sets`): on SROIE's companies, and asks others; and on invented forms. Arms are
 those of --set-arms; `nonprivate` trains all, `nonprivate_reader` the reader alone. With --inner,
@@ -56,7 +59,7 @@ from typing import Any
 import docvqa_sets
 import machine
 import torch
-from docvqa_arms import ARCHITECTURES, ARMS, NOT_RUN, QUICK, SCALES, Arms
+from docvqa_arms import ARCHITECTURES, ARMS, NOT_RUN, QUICK, RECEIPTS, SCALES, Arms
 from docvqa_nearest import NearestLabel
 from docvqa_tables import figures, measured, tables
 
@@ -86,6 +89,9 @@ def main() -> int:
     parser.add_argument("--work", type=Path, help="where arms are kept, and what ran before is")
     parser.add_argument(
         "--arms", nargs="*", choices=ARMS, default=[], metavar="ARM", help=" ".join(ARMS)
+    )
+    parser.add_argument(
+        "--arms-on", choices=("invented", "sroie"), default="invented", help="documents of the arms"
     )
     parser.add_argument("--seeds", nargs="*", type=int, default=[1, 2, 3], help="of the arms")
     for architecture in ARCHITECTURES:
@@ -138,7 +144,8 @@ def main() -> int:
         if (found := getattr(options, f"{name}_start")) is not None
     }
     with tempfile.TemporaryDirectory() as folder:
-        scales = dict(QUICK if options.quick else SCALES)
+        on_receipts = options.arms_on == "sroie"
+        scales = dict(QUICK if options.quick else RECEIPTS if on_receipts else SCALES)
         if options.providers is not None:
             scales = {name: scale.of(options.providers) for name, scale in scales.items()}
         if options.passes is not None:
@@ -146,8 +153,14 @@ def main() -> int:
         if options.attack_seeds is not None:
             chosen = provider_membership.SEEDS[: options.attack_seeds]
             scales = {name: replace(scale, seeds=chosen) for name, scale in scales.items()}
+        if on_receipts and options.sroie is None:
+            parser.error("--arms-on sroie needs --sroie; name its folder.")
         made = Arms(
-            options.work or Path(folder), scales, starts, device=torch.device(options.device)
+            options.work or Path(folder),
+            scales,
+            starts,
+            sroie=options.sroie if on_receipts else None,
+            device=torch.device(options.device),
         )
         for arm in arms:
             for seed in seeds:

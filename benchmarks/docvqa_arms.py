@@ -181,6 +181,12 @@ SCALES: Scales = {
     "vt5": Scale(size="small", rate=1e-3),
 }
 
+RECEIPTS: Scales = {
+    "pointer": replace(SCALES["pointer"], providers=110, known=110, documents=2, epochs=20),
+    "vt5": replace(SCALES["vt5"], providers=110, known=110, documents=2, epochs=20, last=10),
+}
+"""On SROIE, of whose companies and receipts a half has about as many."""
+
 QUICK: Scales = {
     name: replace(
         scale,
@@ -232,6 +238,19 @@ class Data:
             for half in groups
         ]
         return cls(train=(train[0], train[1]), asked=(asked[0], asked[1]))
+
+    @classmethod
+    def sroie(cls, folder: Path, *, seed: int) -> Data:
+        """Returns SROIE's receipts; a seed parts the companies, and a quarter is asked about."""
+        documents = dataset.read(dataset.Source(location=str(folder)))
+        halves = providers.split(documents, valid=0, seed=seed)
+        train, asked = list(halves.train), list(halves.members)
+        other_train, other_asked = [], []
+        for items in providers.grouped(halves.non_members).values():
+            many = min(len(items) - 1, max(1, round(len(items) / 4)))
+            other_asked += items[:many]
+            other_train += items[many:]
+        return cls(train=(train, other_train), asked=(asked, other_asked))
 
     def sizes(self) -> dict[str, int]:
         """Returns how many there are of what, for a table like 5 of the paper."""
@@ -295,7 +314,13 @@ class Arms:
     """Trains and attacks, and keeps every result in a folder, so that a later call goes on."""
 
     def __init__(
-        self, work: Path, scales: Scales, starts: Mapping[str, str], *, device: torch.device = CPU
+        self,
+        work: Path,
+        scales: Scales,
+        starts: Mapping[str, str],
+        *,
+        sroie: Path | None = None,
+        device: torch.device = CPU,
     ) -> None:
         """Keeps where to work.
 
@@ -303,13 +328,16 @@ class Arms:
             work: The folder; runs and results stay there.
             scales: How much work.
             starts: By architecture, a public run that replaces the one that is trained here.
+            sroie: The folder of SROIE, whose companies are the providers; None: invented ones.
             device: Where is computed.
         """
         self._work, self._scales, self._starts, self._device = work, scales, starts, device
+        self._sroie = sroie
         self._states = KeptStates()
         work.mkdir(parents=True, exist_ok=True)
         scale = {name: asdict(each) for name, each in scales.items()}
-        self._same({"scale": scale, "starts": dict(starts)})
+        on = {} if sroie is None else {"on": "sroie"}
+        self._same({"scale": scale, "starts": dict(starts), **on})
 
     def result(self, arm: str, seed: int) -> dict[str, Any]:
         """Returns what an arm is worth and tells, from the folder if it is there."""
@@ -329,7 +357,11 @@ class Arms:
 
     def _measured(self, arm: str, seed: int) -> dict[str, Any]:
         architecture, training = arm.split("_", maxsplit=1)
-        data = Data.invented(self._scales[architecture], architecture, seed=seed)
+        data = (
+            Data.invented(self._scales[architecture], architecture, seed=seed)
+            if self._sroie is None
+            else Data.sroie(self._sroie, seed=seed)
+        )
         start = self.start(architecture)
         models = [
             start if training == "start" else self._trained(arm, half, data, seed, start)
@@ -429,7 +461,7 @@ class Arms:
                 unit = "document" if kind == "document" else "provider"
                 local = PAPER if kind == "local" else None
                 canaries = scale.canaries if unit == "provider" else 0
-                records = len(documents) if unit == "document" else scale.providers
+                records = scale.providers * (scale.documents if unit == "document" else 1)
                 records += canaries // 2
                 if architecture == "pointer" and not local:
                     plan, settings = scaled(unit, float(epsilon), records=records)
