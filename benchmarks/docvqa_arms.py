@@ -39,6 +39,7 @@ from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.federated.partition import by_provider
 from hushdoc_training.federated.plan import FEAM, FederatedPlan
 from hushdoc_training.federated.updates import LocalTraining
+from hushdoc_training.invented.settings import NUM_PROVIDERS
 from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -47,10 +48,9 @@ from hushdoc_training.recipes import federated_parties, federated_simulation
 from hushdoc_training.recipes.docvqa.scores import Scorer
 from hushdoc_training.recipes.docvqa.settings import (
     ADAM_RATE,
-    MANY,
     SCALED,
-    are_many,
     private_rate,
+    scaled_for,
 )
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import described, history, train_plain, train_private
@@ -72,8 +72,8 @@ DELTA = 1e-5
 CLIPPING_NORM = 0.1
 CPU = torch.device("cpu")
 TYPE = "receipt"
-PUBLIC_FROM = 2000
-"""The first public provider's number; those that are trained on begin at 0 or far beyond."""
+PUBLIC_FROM, PUBLIC_TO = 2000, 2400
+"""Numbers of public providers; those that are trained on begin at 0 or beyond."""
 
 ARCHITECTURES = ("pointer", "vt5")
 ASKS = {"pointer": "wordings=0:15", "vt5": "unanswerable=0"}
@@ -154,8 +154,15 @@ class Scale:
     def of(self, many: int) -> Scale:
         """Returns the same for so many providers; where all are attacked, all still are."""
         known = many if self.known == self.providers else min(many, self.known)
-        return replace(self, providers=many, known=known)
+        first = self.first if self.first + SEEDS_APART * many <= NUM_PROVIDERS else PUBLIC_TO
+        return replace(self, first=first, providers=many, known=known)
 
+
+MOST_SCORED = 1000
+"""Documents that a model was trained on whose loss is measured afterwards."""
+
+SEEDS_APART = 8
+"""Times as many providers as a half has are the numbers of the seeds 0 to 3."""
 
 Scales = Mapping[str, Scale]
 """By architecture."""
@@ -384,7 +391,9 @@ class Arms:
                 {
                     "scores": _sides(scores, names),
                     "told": told,
-                    "trained_loss": fmean(score.loss for score in scorer.score(data.train[half])),
+                    "trained_loss": fmean(
+                        score.loss for score in scorer.score(data.train[half][:MOST_SCORED])
+                    ),
                     **self._attacked(features, self._scales[architecture]),
                 }
             )
@@ -565,8 +574,7 @@ def scaled(unit: str, epsilon: float, *, records: int) -> tuple[PrivacyPlan, Pri
 
     `records` is how many there are about, by the unit; all of them are in each step.
     """
-    many = are_many(records, epsilon)
-    how = MANY if many else SCALED
+    how = scaled_for(records, epsilon)
     plan = PrivacyPlan.calibrated(
         epsilon=epsilon,
         delta=DELTA,
@@ -582,7 +590,9 @@ def scaled(unit: str, epsilon: float, *, records: int) -> tuple[PrivacyPlan, Pri
         directions=how.directions,
         optimizer="sgd" if how.algorithm == "dp-sgd" else "adam",
         decay=how.algorithm != "dp-sgd",
-        learning_rate=private_rate(plan, algorithm=how.algorithm, scaling=how.scaling, many=many),
+        learning_rate=private_rate(
+            plan, algorithm=how.algorithm, scaling=how.scaling, many=how != SCALED
+        ),
     )
     return plan, settings
 
@@ -633,7 +643,7 @@ def trained_halves(architecture: str) -> tuple[int, ...]:
 
 
 def _public(architecture: str, count: int) -> list[LabelledDocument]:
-    numbers = (PUBLIC_FROM, PUBLIC_FROM + 400)
+    numbers = (PUBLIC_FROM, PUBLIC_TO)
     if architecture == "vt5":
         return [_first_of_keys(item) for item in _read(numbers, count, ASKS[architecture], seed=3)]
     found = _read(numbers, count, f"wordings={PUBLIC_WORDINGS}", seed=3)

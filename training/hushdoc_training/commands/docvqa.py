@@ -183,7 +183,7 @@ def register(tasks: Subcommands) -> None:
         "N",
         int,
         "most directions of --scaling public: more can learn more, and noise falls on each",
-        default=f"16, and {settings.MANY.directions} {settings.WHERE_MANY}",
+        default=settings.where_many(16, settings.MANY.directions, settings.MORE.directions),
     )
     add_recipe_number(
         training,
@@ -305,7 +305,8 @@ def _complete(options: argparse.Namespace, start: Start, plan: PrivacyPlan | Non
                 plan,
                 algorithm=options.algorithm,
                 scaling=options.scaling,
-                many=settings.are_many(options.expected_records, options.epsilon),
+                many=settings.scaled_for(options.expected_records, options.epsilon)
+                != settings.SCALED,
             )
         )
 

@@ -19,7 +19,14 @@ from hushdoc_training.models import pointer
 from hushdoc_training.models.whitening import Whitened
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.docvqa import private, public_inputs, settings
-from hushdoc_training.recipes.docvqa.settings import MANY, OTHERS, SCALED, Private, private_rate
+from hushdoc_training.recipes.docvqa.settings import (
+    MANY,
+    MORE,
+    OTHERS,
+    SCALED,
+    Private,
+    private_rate,
+)
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import train_private
 from hushdoc_training.recipes.kie.settings import PrivateSettings
@@ -179,6 +186,16 @@ def test_the_rate_follows_from_the_plan_and_is_smaller_the_more_noise() -> None:
             "pointer",
             {"expected_records": 1000, "epsilon": 3.0, "directions": 5},
             replace(MANY, expected_records=1000, directions=5),
+        ),
+        (
+            "pointer",
+            {"expected_records": 4000, "epsilon": 7.4},
+            replace(MANY, expected_records=4000),
+        ),
+        (
+            "pointer",
+            {"expected_records": 4000, "epsilon": 7.5},
+            replace(MORE, expected_records=4000),
         ),
         (
             "pointer",

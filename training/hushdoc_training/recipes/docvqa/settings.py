@@ -62,11 +62,12 @@ SCALED = Private(
 """Of a pointer: the last layer of its reader, by all records in each of few steps."""
 
 MANY = replace(SCALED, algorithm="dp-adam", directions=64, steps=60)
-"""Of a pointer, where noise is small beside what so many records say; see `are_many`."""
+MORE = replace(MANY, directions=128, steps=120)
+"""Of a pointer, where noise is small, or smaller still, beside what so many records say."""
 
-LEAST_OF_MANY = 3000
-"""Records times epsilon from which they are many: from as many invented receipts far more was
-learned so, and from fewer of SROIE's less (docs/results.md)."""
+LEAST_OF_MANY, LEAST_OF_MORE = 3000, 30_000
+"""Records times epsilon from which they are many, or more: from as many invented receipts far more
+was learned so, and from fewer of SROIE's less (docs/results.md)."""
 
 OTHERS = Private()
 
@@ -89,19 +90,23 @@ def complete(options: argparse.Namespace, architecture: str) -> None:
     )
     defaults = OTHERS
     if scaled:
-        defaults = MANY if are_many(options.expected_records, options.epsilon) else SCALED
+        defaults = scaled_for(options.expected_records, options.epsilon)
     for name in (field.name for field in fields(Private)):
         if getattr(options, name) is None:
             setattr(options, name, getattr(defaults, name))
 
 
-def are_many(expected_records: float | None, epsilon: float | None) -> bool:
-    """Returns whether declared records are many for their epsilon; not where one is not given."""
-    return (expected_records or 0) * (epsilon or 0) >= LEAST_OF_MANY
+def scaled_for(expected_records: float | None, epsilon: float | None) -> Private:
+    """Returns how a pointer's last layer learns from so many; few where one is not given."""
+    many = (expected_records or 0) * (epsilon or 0)
+    return MORE if many >= LEAST_OF_MORE else MANY if many >= LEAST_OF_MANY else SCALED
 
 
 def private_rate(plan: PrivacyPlan, *, algorithm: str, scaling: str, many: bool = False) -> float:
-    """Returns the step size where nobody gives one, of what is declared alone; see `are_many`."""
+    """Returns the step size where nobody gives one, of what is declared alone.
+
+    `many` says that records are not few for their epsilon; see `scaled_for`.
+    """
     if scaling == "none":
         return DEFAULTS["pointer"].learning_rate
     if algorithm == "dp-adam":
@@ -110,7 +115,10 @@ def private_rate(plan: PrivacyPlan, *, algorithm: str, scaling: str, many: bool 
     return min(MOST_MOVED / plan.clipping_norm, MOST_NOISE / noise)
 
 
-WHERE_MANY = f"where --expected-records times --epsilon is {LEAST_OF_MANY} or more"
+def where_many(few: object, many: object, more: object) -> str:
+    """Returns settings of few, many and more records in words."""
+    told = f"{few}, and {many} where --expected-records times --epsilon is {LEAST_OF_MANY} or more"
+    return told if more == many else f"{told}, {more} from {LEAST_OF_MORE} on"
 
 
 def told(name: str) -> str:
@@ -121,6 +129,6 @@ def told(name: str) -> str:
 
 def told_private(name: str) -> str:
     """Returns the default of a setting with privacy: of a scaled pointer, and of all others."""
-    scaled, many, others = (getattr(kind, name) for kind in (SCALED, MANY, OTHERS))
-    pointer = f"{scaled}" if many == scaled else f"{scaled}, and {many} {WHERE_MANY}"
+    few, many, more, others = (getattr(kind, name) for kind in (SCALED, MANY, MORE, OTHERS))
+    pointer = f"{few}" if few == many == more else where_many(few, many, more)
     return f"{pointer}; of a VT5, or where other parts of a pointer are trained, {others}"
