@@ -155,11 +155,14 @@ def main() -> int:
             scales = {name: replace(scale, seeds=chosen) for name, scale in scales.items()}
         if on_receipts and options.sroie is None:
             parser.error("--arms-on sroie needs --sroie; name its folder.")
+        receipts = (
+            dataset.read(dataset.Source(location=str(options.sroie))) if on_receipts else None
+        )
         made = Arms(
             options.work or Path(folder),
             scales,
             starts,
-            sroie=options.sroie if on_receipts else None,
+            receipts=receipts,
             device=torch.device(options.device),
         )
         for arm in arms:

@@ -247,17 +247,15 @@ class Data:
         return cls(train=(train[0], train[1]), asked=(asked[0], asked[1]))
 
     @classmethod
-    def sroie(cls, folder: Path, *, seed: int) -> Data:
-        """Returns SROIE's receipts; a seed parts the companies, and a quarter is asked about."""
-        documents = dataset.read(dataset.Source(location=str(folder)))
+    def parted(cls, documents: Documents, *, seed: int) -> Data:
+        """Returns halves of the providers; of those with several a quarter is asked about."""
         halves = providers.split(documents, valid=0, seed=seed)
-        train, asked = list(halves.train), list(halves.members)
-        other_train, other_asked = [], []
+        train, asked = list[LabelledDocument](), list[LabelledDocument]()
         for items in providers.grouped(halves.non_members).values():
             many = min(len(items) - 1, max(1, round(len(items) / 4)))
-            other_asked += items[:many]
-            other_train += items[many:]
-        return cls(train=(train, other_train), asked=(asked, other_asked))
+            asked += items[:many]
+            train += items[many:]
+        return cls(train=(halves.train, train), asked=(halves.members, asked))
 
     def sizes(self) -> dict[str, int]:
         """Returns how many there are of what, for a table like 5 of the paper."""
@@ -326,7 +324,7 @@ class Arms:
         scales: Scales,
         starts: Mapping[str, str],
         *,
-        sroie: Path | None = None,
+        receipts: Documents | None = None,
         device: torch.device = CPU,
     ) -> None:
         """Keeps where to work.
@@ -335,15 +333,15 @@ class Arms:
             work: The folder; runs and results stay there.
             scales: How much work.
             starts: By architecture, a public run that replaces the one that is trained here.
-            sroie: The folder of SROIE, whose companies are the providers; None: invented ones.
+            receipts: Of SROIE, whose companies are the providers; None: invented ones.
             device: Where is computed.
         """
         self._work, self._scales, self._starts, self._device = work, scales, starts, device
-        self._sroie = sroie
+        self._receipts = receipts
         self._states = KeptStates()
         work.mkdir(parents=True, exist_ok=True)
         scale = {name: asdict(each) for name, each in scales.items()}
-        on = {} if sroie is None else {"on": "sroie"}
+        on = {} if receipts is None else {"on": "sroie"}
         self._same({"scale": scale, "starts": dict(starts), **on})
 
     def result(self, arm: str, seed: int) -> dict[str, Any]:
@@ -366,8 +364,8 @@ class Arms:
         architecture, training = arm.split("_", maxsplit=1)
         data = (
             Data.invented(self._scales[architecture], architecture, seed=seed)
-            if self._sroie is None
-            else Data.sroie(self._sroie, seed=seed)
+            if self._receipts is None
+            else Data.parted(self._receipts, seed=seed)
         )
         start = self.start(architecture)
         models = [

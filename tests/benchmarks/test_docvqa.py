@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 import torch
 
 from hushdoc.document.document import Document
+from hushdoc_training.data import dataset, providers
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
+from hushdoc_training.invented.settings import NUM_PROVIDERS
 from hushdoc_training.models import pointer
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -170,6 +173,49 @@ def test_the_quick_run_answers_more_than_chance(run: Any) -> None:
     assert result["anls_vt5_nonprivate"] is not None
     assert 0 <= result["epsilon_lower_eps8"] <= 8
     assert "no bounds" in output
+
+
+def test_halves_of_given_documents_share_no_provider_and_ask_about_none_trained_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import docvqa_arms
+
+    where = "invented:receipt,questions=keyed,providers=0:12"
+    documents = dataset.read(dataset.Source(location=where, documents=30))
+    found = docvqa_arms.Data.parted(documents, seed=1)
+    halves = [[*train, *asked] for train, asked in zip(found.train, found.asked, strict=True)]
+    own = [set(providers.grouped(half)) for half in halves]
+    assert own[0]
+    assert own[1]
+    assert own[0].isdisjoint(own[1])
+    kept = sorted(item.document.id for half in halves for item in half)
+    assert kept == sorted(item.document.id for item in documents)
+    sizes = providers.grouped(documents)
+    for train, asked in zip(found.train, found.asked, strict=True):
+        trained = providers.grouped(train)
+        assert all(0 < len(trained[name]) < len(sizes[name]) for name in providers.grouped(asked))
+        assert {name for name in trained if len(sizes[name]) > 1} == set(providers.grouped(asked))
+    other = docvqa_arms.Data.parted(documents, seed=0)
+    assert set(providers.grouped(other.train[0])) != set(providers.grouped(found.train[0]))
+
+
+def test_providers_of_three_seeds_are_apart_and_can_be_invented(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import docvqa_arms
+
+    for many in (5, 1000, 4149):  # the last as many as those of Tito et al.
+        scale = docvqa_arms.SCALES["pointer"].of(many)
+        ends = [
+            (begin, begin + many + scale.known)
+            for seed in (1, 2, 3)
+            if (begin := scale.first + 2 * many * seed)
+        ]
+        assert ends[0][0] >= docvqa_arms.PUBLIC_TO
+        assert ends[-1][1] <= NUM_PROVIDERS
+        assert all(one[1] <= next_one[0] for one, next_one in itertools.pairwise(ends))
 
 
 @pytest.mark.slow
