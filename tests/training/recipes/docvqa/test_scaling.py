@@ -189,12 +189,12 @@ def test_the_rate_follows_from_the_plan_and_is_smaller_the_more_noise() -> None:
         ),
         (
             "pointer",
-            {"expected_records": 4000, "epsilon": 7.4},
+            {"expected_records": 4000, "epsilon": 3.9},
             replace(MANY, expected_records=4000),
         ),
         (
             "pointer",
-            {"expected_records": 4000, "epsilon": 7.5},
+            {"expected_records": 4000, "epsilon": 4.0},
             replace(MORE, expected_records=4000),
         ),
         (

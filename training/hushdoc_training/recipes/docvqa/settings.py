@@ -65,7 +65,7 @@ MANY = replace(SCALED, algorithm="dp-adam", directions=64, steps=60)
 MORE = replace(MANY, directions=128, steps=120)
 """Of a pointer, where noise is small, or smaller still, beside what so many records say."""
 
-LEAST_OF_MANY, LEAST_OF_MORE = 3000, 30_000
+LEAST_OF_MANY, LEAST_OF_MORE = 3000, 16_000
 """Records times epsilon from which they are many, or more: from as many invented receipts far more
 was learned so, and from fewer of SROIE's less (docs/results.md)."""
 
