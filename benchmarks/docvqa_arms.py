@@ -48,6 +48,7 @@ from hushdoc_training.recipes import federated_parties, federated_simulation
 from hushdoc_training.recipes.docvqa.scores import Scorer
 from hushdoc_training.recipes.docvqa.settings import (
     ADAM_RATE,
+    ADAM_RATE_OF_MANY,
     SCALED,
     private_rate,
     scaled_for,
@@ -93,11 +94,6 @@ PAPER = LocalTraining(batch_size=8, learning_rate=2e-4)
 
 CLIENTS = 4
 """Of federated training, each with whole providers."""
-
-SCALED_CLIENTS = PrivateSettings(
-    trained=SCALED.trained, scaling=SCALED.scaling, learning_rate=ADAM_RATE
-)
-"""What clients train of a pointer, by DP-Adam."""
 
 NOT_RUN = {
     "tax numbers on pages without one": "all questions to a VT5 here have an answer; see "
@@ -526,7 +522,7 @@ class Arms:
     ) -> None:
         """Trains at provider unit by sums of clipped gradients of clients, in one process."""
         scale = self._scales[architecture]
-        how: dict[str, Any] = {}
+        how: dict[str, Any] | None = None
         if architecture == "vt5":
             how = {
                 "steps": scale.steps,
@@ -538,7 +534,7 @@ class Arms:
             }
         federate(
             start, documents, out, epsilon=epsilon, records=scale.providers, name="receipts",
-            device=self._device, **how,
+            device=self._device, how=how,
         )  # fmt: skip
 
     def _attacked(self, features: Providers, scale: Scale) -> dict[str, list[Result]]:
@@ -604,16 +600,27 @@ def federate(
     records: int,
     name: str,
     device: torch.device,
-    steps: int = SCALED.steps,
-    rate: float = SCALED.sampling_rate,
-    clipping_norm: float = SCALED.clipping_norm,
-    training: PrivateSettings = SCALED_CLIENTS,
-) -> None:
+    how: Mapping[str, Any] | None = None,
+) -> float:
     """Trains at provider unit by sums of clipped gradients of clients, in one process, into `out`.
 
-    `records` is about how many providers there are, of which a step has the share `rate`. Where
-    nobody says otherwise the last layer of a pointer learns, in as many steps as `SCALED`.
+    `records` is about how many providers there are. Where nobody says `how`, the last layer of a
+    pointer learns as `hushdoc train docvqa` has it for so many, but always by DP-Adam. Returns the
+    step size.
     """
+    found = scaled_for(records, epsilon)
+    used: dict[str, Any] = how or {
+        "steps": found.steps,
+        "rate": found.sampling_rate,
+        "clipping_norm": found.clipping_norm,
+        "training": PrivateSettings(
+            trained=found.trained,
+            scaling=found.scaling,
+            directions=found.directions,
+            learning_rate=ADAM_RATE if found == SCALED else ADAM_RATE_OF_MANY,
+        ),
+    }
+    steps, rate, training = used["steps"], used["rate"], used["training"]
     settings = FederatedSettings(training=training)
     plan = FederatedPlan.calibrated(
         algorithm=FEAM,
@@ -625,7 +632,7 @@ def federate(
         rounds=steps,
         sampling_rate=rate,
         expected_records=round(rate * records),
-        clipping_norm=clipping_norm,
+        clipping_norm=used["clipping_norm"],
         numbers=federated_parties.numbers_of(start, settings, FEAM),
     )
     held = by_provider([item.provider for item in documents], CLIENTS, seed=0)
@@ -633,6 +640,7 @@ def federate(
         start, federated_simulation.divided(documents, held), plan, settings,
         out=out, name=name, resume=out.exists(), quiet=True, device=device,
     )  # fmt: skip
+    return cast(float, training.learning_rate)
 
 
 def trained_halves(architecture: str) -> tuple[int, ...]:

@@ -29,7 +29,6 @@ from hushdoc_training.data import dataset, providers
 from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.privacy import claims
 from hushdoc_training.recipes.docvqa.scores import Scorer
-from hushdoc_training.recipes.docvqa.settings import ADAM_RATE
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import described, history, train_plain, train_private
 from hushdoc_training.recipes.kie.settings import PlainSettings
@@ -171,11 +170,11 @@ class Pointers:
         begun = self._frozen(self._source)
         begun = replace(begun, model=copy.deepcopy(begun.model))
         if arm == FEDERATED:
-            federate(
+            rate = federate(
                 begun, self._set.train, out, epsilon=float(epsilon),
                 records=self._set.records["provider"], name=self._set.name, device=CPU,
             )  # fmt: skip
-            return self._frozen(str(out)), {"rate": ADAM_RATE}
+            return self._frozen(str(out)), {"rate": rate}
         plan, settings = scaled(unit, float(epsilon), records=self._set.records[unit])
         train_private(
             begun, self._set.train, plan, settings, out=out, name=self._set.name, quiet=True,

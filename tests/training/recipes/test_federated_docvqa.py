@@ -213,9 +213,13 @@ def test_the_command_trains_a_checkpoint_that_answers_questions(
     with pytest.raises(SystemExit):
         main([*told, "--scaling", "public"])
     assert "which clip gradients" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*told, "--directions", "3"])
+    assert "of a scaled layer alone" in capsys.readouterr().err
     scaled = ["--algorithm", FEAM, "--scaling", "public", "--out", str(tmp_path / "scaled")]
-    assert main([*told, *scaled]) == 0
-    assert DocVQACheckpoint.load(tmp_path / "scaled").claim.training["learning_rate"] == ADAM_RATE
+    assert main([*told, *scaled, "--directions", "3"]) == 0
+    used = DocVQACheckpoint.load(tmp_path / "scaled").claim.training
+    assert (used["learning_rate"], used["directions"]) == (ADAM_RATE, 3)
     assert main([*told, "--clients", "9", "--out", str(tmp_path / "few")]) == 3
     said = capsys.readouterr().err
     assert "CLIENT_WITHOUT_PROVIDER" in said

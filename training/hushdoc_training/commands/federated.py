@@ -220,6 +220,13 @@ def _add_plan(parser: CommandParser) -> None:
         "its reader's last layer, learns in directions that invented documents vary in",
     )
     group.add_argument(
+        "--directions",
+        type=int,
+        metavar="N",
+        help="most directions of --scaling public: more can learn more, and noise falls on each "
+        "(default: 128, of questions 16)",
+    )
+    group.add_argument(
         "--learning-rate",
         type=float,
         metavar="RATE",
@@ -425,7 +432,10 @@ def _settings(options: argparse.Namespace) -> FederatedSettings:
     with usage_errors(options):
         return FederatedSettings(
             training=PrivateSettings(
-                learning_rate=rate, trained=options.trained, scaling=options.scaling
+                learning_rate=rate,
+                trained=options.trained,
+                scaling=options.scaling,
+                directions=options.directions,
             ),
             local=LocalTraining(
                 passes=options.passes, batch_size=options.batch_size, learning_rate=rate
