@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -115,10 +115,12 @@ def provider_training(
 
 def how_to_sum(start: Start, settings: PrivateSettings) -> dict[str, Any]:
     """Returns how a start's clipped sums are computed, and the invented rows of the self-test."""
+    kept = settings.scaling == "public" and _kept_states(start.model, settings)  # few numbers each
+    most = MAX_EXAMPLES if kept else min(MAX_EXAMPLES, MAX_TOKENS // _most_tokens(start))
     return {
         "backend": settings.backend,
         "clipping": settings.clipping,
-        "max_examples": max(1, min(MAX_EXAMPLES, MAX_TOKENS // _most_tokens(start))),
+        "max_examples": max(1, most),
         "length": lambda example: example.num_tokens,
         "trial_records": trial_records(start.asking, vocabulary=len(start.model.word_embeddings)),
         "tolerance": BF16_TOLERANCE,
@@ -146,11 +148,16 @@ def trained_part(
 
     Where a pointer's reader alone learns, it is trained alone, and the encoder reads a window once.
     """
-    alone = Trained.of(settings.trained).kind == "output" and not settings.dropout
-    if alone and isinstance(start.model, Pointer):
+    if _kept_states(start.model, settings):
         frozen = FrozenEncoder(start.model, start.encoder, device=device)
         return frozen.model, frozen.losses_of
     return start.model, partial(losses_of, start, device=device)
+
+
+def _kept_states(model: nn.Module, settings: PrivateSettings) -> TypeGuard[Pointer]:
+    """Returns whether a pointer's reader alone learns, from states that are computed once."""
+    alone = Trained.of(settings.trained).kind == "output" and not settings.dropout
+    return alone and isinstance(model, Pointer)
 
 
 def _most_tokens(start: Start) -> int:
