@@ -148,7 +148,10 @@ class Scale:
     seeds: tuple[int, ...] = provider_membership.SEEDS
 
     def of(self, many: int) -> Scale:
-        """Returns the same for so many providers; where all are attacked, all still are."""
+        """Returns the same for so many providers; where all are attacked, all still are.
+
+        They are numbered from lower on where three seeds would have no room.
+        """
         known = many if self.known == self.providers else min(many, self.known)
         first = self.first if self.first + SEEDS_APART * many <= NUM_PROVIDERS else PUBLIC_TO
         return replace(self, first=first, providers=many, known=known)
@@ -158,7 +161,7 @@ MOST_SCORED = 1000
 """Documents that a model was trained on whose loss is measured afterwards."""
 
 SEEDS_APART = 8
-"""Times as many providers as a half has are the numbers of the seeds 0 to 3."""
+"""How many times the providers of a half are numbered for the seeds 0 to 3."""
 
 Scales = Mapping[str, Scale]
 """By architecture."""
@@ -488,6 +491,7 @@ class Arms:
                 train_private(
                     start, documents, plan, settings, out=out, name="receipts", resume=resume,
                     quiet=True, device=self._device, num_canaries=canaries, local=local,
+                    hyperparameter_tuning="unaccounted" if self._receipts else "none",
                 )  # fmt: skip
         made = self._from(str(out), architecture)
         return replace(made, claim=DocVQACheckpoint.load(out).claim)
