@@ -50,6 +50,7 @@ from hushdoc_training.recipes.docvqa.settings import (
     ADAM_RATE,
     ADAM_RATE_OF_MANY,
     SCALED,
+    Private,
     private_rate,
     scaled_for,
 )
@@ -526,19 +527,18 @@ class Arms:
     ) -> None:
         """Trains at provider unit by sums of clipped gradients of clients, in one process."""
         scale = self._scales[architecture]
-        how: dict[str, Any] | None = None
+        how, learning_rate = for_clients(scale.providers, epsilon)
         if architecture == "vt5":
-            how = {
-                "steps": scale.steps,
-                "rate": scale.sampling_rate,
-                "clipping_norm": CLIPPING_NORM,
-                "training": PrivateSettings(
-                    trained=scale.trained[1], learning_rate=scale.private_rate
-                ),
-            }
+            how = Private(
+                trained=scale.trained[1],
+                steps=scale.steps,
+                sampling_rate=scale.sampling_rate,
+                clipping_norm=CLIPPING_NORM,
+            )
+            learning_rate = scale.private_rate
         federate(
             start, documents, out, epsilon=epsilon, records=scale.providers, name="receipts",
-            device=self._device, how=how,
+            device=self._device, how=how, learning_rate=learning_rate,
         )  # fmt: skip
 
     def _attacked(self, features: Providers, scale: Scale) -> dict[str, list[Result]]:
@@ -595,6 +595,12 @@ def scaled(unit: str, epsilon: float, *, records: int) -> tuple[PrivacyPlan, Pri
     return plan, settings
 
 
+def for_clients(records: int, epsilon: float) -> tuple[Private, float]:
+    """Returns how a pointer learns centrally from so many, and the step size of DP-Adam so."""
+    how = scaled_for(records, epsilon)
+    return how, ADAM_RATE if how == SCALED else ADAM_RATE_OF_MANY
+
+
 def federate(
     start: Start,
     documents: Documents,
@@ -604,28 +610,22 @@ def federate(
     records: int,
     name: str,
     device: torch.device,
-    how: Mapping[str, Any] | None = None,
-) -> float:
+    how: Private,
+    learning_rate: float,
+) -> None:
     """Trains at provider unit by sums of clipped gradients of clients, in one process, into `out`.
 
-    `records` is about how many providers there are. Where nobody says `how`, the last layer of a
-    pointer learns as `hushdoc train docvqa` has it for so many, but always by DP-Adam. Returns the
-    step size.
+    `records` is about how many providers there are, of which a step has a share. Whatever `how`
+    says of the algorithm, it is DP-Adam of the sums.
     """
-    found = scaled_for(records, epsilon)
-    used: dict[str, Any] = how or {
-        "steps": found.steps,
-        "rate": found.sampling_rate,
-        "clipping_norm": found.clipping_norm,
-        "training": PrivateSettings(
-            trained=found.trained,
-            scaling=found.scaling,
-            directions=found.directions,
-            learning_rate=ADAM_RATE if found == SCALED else ADAM_RATE_OF_MANY,
-        ),
-    }
-    steps, rate, training = used["steps"], used["rate"], used["training"]
-    settings = FederatedSettings(training=training)
+    settings = FederatedSettings(
+        training=PrivateSettings(
+            trained=how.trained,
+            scaling=how.scaling,
+            directions=how.directions,
+            learning_rate=learning_rate,
+        )
+    )
     plan = FederatedPlan.calibrated(
         algorithm=FEAM,
         epsilon=epsilon,
@@ -633,10 +633,10 @@ def federate(
         privacy_unit="provider",
         clients=CLIENTS,
         clients_per_round=CLIENTS,
-        rounds=steps,
-        sampling_rate=rate,
-        expected_records=round(rate * records),
-        clipping_norm=used["clipping_norm"],
+        rounds=how.steps,
+        sampling_rate=how.sampling_rate,
+        expected_records=round(how.sampling_rate * records),
+        clipping_norm=how.clipping_norm,
         numbers=federated_parties.numbers_of(start, settings, FEAM),
     )
     held = by_provider([item.provider for item in documents], CLIENTS, seed=0)
@@ -644,7 +644,6 @@ def federate(
         start, federated_simulation.divided(documents, held), plan, settings,
         out=out, name=name, resume=out.exists(), quiet=True, device=device,
     )  # fmt: skip
-    return cast(float, training.learning_rate)
 
 
 def trained_halves(architecture: str) -> tuple[int, ...]:

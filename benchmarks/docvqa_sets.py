@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, cast
 
-from docvqa_arms import CPU, EPSILONS, FrozenPointer, KeptStates, federate, scaled
+from docvqa_arms import CPU, EPSILONS, FrozenPointer, KeptStates, federate, for_clients, scaled
 from docvqa_tables import measured
 
 from hushdoc.labels import LabelledDocument
@@ -170,9 +170,11 @@ class Pointers:
         begun = self._frozen(self._source)
         begun = replace(begun, model=copy.deepcopy(begun.model))
         if arm == FEDERATED:
-            rate = federate(
-                begun, self._set.train, out, epsilon=float(epsilon),
-                records=self._set.records["provider"], name=self._set.name, device=CPU,
+            records = self._set.records["provider"]
+            how, rate = for_clients(records, float(epsilon))
+            federate(
+                begun, self._set.train, out, epsilon=float(epsilon), records=records,
+                name=self._set.name, device=CPU, how=how, learning_rate=rate,
             )  # fmt: skip
             return self._frozen(str(out)), {"rate": rate}
         plan, settings = scaled(unit, float(epsilon), records=self._set.records[unit])
