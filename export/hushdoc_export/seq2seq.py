@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAX_PAST = 4096
 """Longest past of a decoder's graph, in tokens."""
 
-_ROWS, _TOKENS, _PAST, _KEYS = 2, 12, 3, 14
+_ROWS, _TOKENS, _PAST, _AHEAD, _KEYS = 2, 12, 3, 5, 14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,13 +103,13 @@ def parts(model: VT5, *, max_tokens: int) -> dict[str, Part]:
     made[DECODER] = Part(
         model=seq2seq_parts.Decoder(model),
         example={
-            "token": torch.ones(_ROWS, 1, dtype=torch.int64),
+            "tokens": torch.ones(_ROWS, _AHEAD, dtype=torch.int64),
             "encoder_mask": torch.ones(_ROWS, _KEYS, dtype=torch.int64),
             **{name: torch.zeros(_ROWS, heads, _PAST, width) for name in past},
             **{name: torch.zeros(*shapes[name]) for name in cross},
         },
         free={
-            "token": rows,
+            "tokens": {0: BATCH, 1: Free(name="tokens", minimum=1, maximum=MAX_PAST)},
             "encoder_mask": {0: BATCH, 1: keys},
             **{n: {0: BATCH, 2: Free(name="past", minimum=0, maximum=MAX_PAST)} for n in past},
             **{n: {0: BATCH, shapes[n].index(_KEYS): keys} for n in cross},
@@ -125,7 +125,7 @@ def logits(
     """Returns the graphs' logits behind each of the forced tokens, [rows, tokens, vocabulary].
 
     `inputs` are the model's, with `pixel_values` where it reads images; `tokens` begin with what an
-    answer begins with.
+    answer begins with. The decoder is given one of them and three of them by turns.
     """
     given = dict(inputs)
     if VISION in sessions:
@@ -140,11 +140,13 @@ def logits(
         **dict(zip(list(sessions[ENCODER].outputs)[1:], cross, strict=True)),
     }
     found = []
-    for column in np.asarray(tokens, dtype=np.int64).T:
+    given_tokens = np.asarray(tokens, dtype=np.int64)
+    turns = [place for place in range(1, given_tokens.shape[1]) if place % 4 < 2]
+    for some in np.split(given_tokens, turns, axis=1):
         past = dict(zip(names, remembered, strict=True))
-        answered, *remembered = sessions[DECODER].run({"token": column[:, None], **past, **fixed})
+        answered, *remembered = sessions[DECODER].run({"tokens": some, **past, **fixed})
         found.append(answered)
-    return np.stack(found, axis=1)
+    return np.concatenate(found, axis=1)
 
 
 def compare(

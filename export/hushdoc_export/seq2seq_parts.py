@@ -56,7 +56,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """The decoder for one token: what it remembers of those before, and of the page, is given."""
+    """The decoder for some tokens: what it remembers of those before, and of the page, is given."""
 
     def __init__(self, model: VT5) -> None:
         """Takes it out of a model."""
@@ -64,12 +64,13 @@ class Decoder(nn.Module):
         self.t5 = model.t5
 
     def forward(
-        self, token: torch.Tensor, encoder_mask: torch.Tensor, *remembered: torch.Tensor
+        self, tokens: torch.Tensor, encoder_mask: torch.Tensor, *remembered: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
-        """Returns logits [batch, vocabulary], then keys and values [batch, heads, past + 1, d_kv].
+        """Returns logits [batch, tokens, vocabulary], then keys and values.
 
-        Keys and values of each layer's past come first, then those of each layer's attention to the
-        page, whose keys are [batch, heads, d_kv, keys].
+        Those are [batch, heads, past + tokens, d_kv]. Keys and values of each layer's past come
+        first, then those of each layer's attention to the page, whose keys are [batch, heads, d_kv,
+        keys].
         """
         layers = len(self.t5.decoder.block)
         past, cross = DynamicCache(), DynamicCache()
@@ -85,9 +86,9 @@ class Decoder(nn.Module):
         output = self.t5(
             encoder_outputs=(states,),
             attention_mask=encoder_mask,
-            decoder_input_ids=token,
+            decoder_input_ids=tokens,
             past_key_values=both,
             use_cache=True,
         )
         made = output.past_key_values.self_attention_cache.layers
-        return output.logits[:, -1], *(x for layer in made for x in (layer.keys, layer.values))
+        return output.logits, *(x for layer in made for x in (layer.keys, layer.values))

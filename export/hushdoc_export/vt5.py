@@ -13,7 +13,7 @@ from hushdoc.runtime import images
 from hushdoc.runtime.encoding import in_order, laid_out
 from hushdoc.runtime.images import Pixels
 from hushdoc.runtime.questions import QuestionEncoder, QuestionRow
-from hushdoc.runtime.writing import DECODER, ENCODER, MASK, TOKEN, VISION, WORDS, Writer
+from hushdoc.runtime.writing import DECODER, ENCODER, MASK, TOKENS, VISION, WORDS, Writer
 from hushdoc_export import probes, question_agreement, seq2seq
 from hushdoc_export.probes import Inputs
 from hushdoc_export.release import Sessions
@@ -71,7 +71,7 @@ class Writing:
     def example(self, name: str) -> Inputs:
         """Returns an input of each kind that is no float32."""
         number = np.zeros(1, dtype=np.int64)
-        names = (TOKEN, MASK) if name == DECODER else (MASK, *WORDS)
+        names = (TOKENS, MASK) if name == DECODER else (MASK, *WORDS)
         return {} if name == VISION else dict.fromkeys(names, number)
 
     def _probes(self) -> list[tuple[Inputs, Any]]:

@@ -1,27 +1,39 @@
 """Answers that a decoder writes, token by token: greedily, by beams, freely or on words of a page.
 
-A decoder is a function of the last token of each beam and of what it remembers of those before; the
+A decoder is a function of each beam's next tokens and of what it remembers of those before; the
 search is numpy alone. Grounded, the next token must continue a run of whole words of the window, so
 that nothing can be written that does not stand on the page. No privacy follows from that.
+
+An answer is usually words of the window, so that one beam asks the decoder ahead: about its token
+and those behind it in the window, in one run. While the answer goes on like that, what follows is
+known already; where it does not, the rest is dropped. The answer is that of one token at a time
+(Leviathan et al. 2023, Fast Inference from Transformers via Speculative Decoding, with a page for
+the draft).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hushdoc.runtime.decoding import log_softmax
 from hushdoc.runtime.encoding import EncodedPage, IntArray
 from hushdoc.runtime.session import Array
 
 Past = Mapping[str, Array]
-"""What a decoder remembers, by names; the first axis of each array is that of the beams."""
+"""What a decoder remembers, by names: [beams, anything, tokens, anything]."""
 
-Step = Callable[[IntArray, Past], tuple[npt.NDArray[np.float64], Past]]
-"""From the last token of each beam [beams] and the past to the logarithms of the probabilities of
-the next token [beams, vocabulary] and the new past."""
+Step = Callable[[IntArray, Past], tuple[npt.NDArray[np.floating[Any]], Past]]
+"""From each beam's next tokens [beams, tokens] and the past to the logits of the token behind each
+[beams, tokens, vocabulary] and the new past."""
+
+AHEAD = 8
+"""Most tokens of a window that are asked about before the answer has come to them. A run of nine
+tokens takes twice as long as one of a single token, and most answers are shorter."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,20 +59,20 @@ class Written:
 class _Beam:
     tokens: tuple[int, ...] = ()
     log_score: float = 0.0
-    # Grounded: (first token, next token) of each run of the window that these tokens are.
-    runs: tuple[tuple[int, int], ...] | None = None
+    # (first token, next token) of each run of the window that these tokens are.
+    runs: tuple[tuple[int, int], ...]
 
-    def with_token(self, token: int, log_score: float, end: int, ground: Ground | None) -> _Beam:
+    def with_token(self, token: int, log_score: float, end: int, ground: Ground) -> _Beam:
         """Returns it with one token more, or as it is with its score where that is the end."""
         if token == end:
             return replace(self, log_score=log_score)
-        runs = None if ground is None or self.runs is None else ground.continued(self.runs, token)
+        runs = ground.continued(self.runs, token)
         return _Beam(tokens=(*self.tokens, token), log_score=log_score, runs=runs)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Ground:
-    """A window whose whole words an answer must be made of: tokens [start, stop) of a page."""
+    """A window whose whole words an answer may be made of: tokens [start, stop) of a page."""
 
     page: EncodedPage
     start: int
@@ -82,6 +94,11 @@ class Ground:
             for first, here in runs
             if here < self.stop and self.page.ids[here] == token
         )
+
+    def ahead(self, runs: Sequence[tuple[int, int]], most: int) -> list[int]:
+        """Returns what comes next in the window, by the first of some runs of a token or more."""
+        here = next((here for first, here in runs if here > first), self.stop)
+        return [int(token) for token in self.page.ids[here : min(here + most, self.stop)]]
 
     def whole(self, runs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         """Returns the words (first, last + 1) of runs that end where a word ends."""
@@ -115,8 +132,9 @@ def written(
     begin: int,
     end: int,
     max_answer: int,
+    ground: Ground,
+    grounded: bool = True,
     beams: int = 1,
-    ground: Ground | None = None,
 ) -> tuple[tuple[Written, ...], float]:
     """Returns the best answers, best first, and the probability that the answer is empty.
 
@@ -132,18 +150,25 @@ def written(
         end: The token that ends an answer.
         max_answer: Most tokens of an answer.
         beams: How many answers are followed at once.
-        ground: The window an answer must be words of; None lets it speak freely.
+        ground: The window that answers are expected to be words of.
+        grounded: Whether they must be; else it speaks freely.
     """
-    beam = _Beam(runs=None if ground is None else ground.begun())
-    followed, done, empty = [beam], list[_Beam](), 0.0
+    followed, done, empty = [_Beam(runs=ground.begun())], list[_Beam](), 0.0
+    draft: list[int] = []
+    answered: npt.NDArray[np.floating[Any]] = np.zeros((1, 0, 0))
     for length in range(max_answer):
-        last = [beam.tokens[-1] if beam.tokens else begin for beam in followed]
-        logs, past = step(np.asarray(last, dtype=np.int64), past)
+        if not answered.shape[1]:
+            last = [beam.tokens[-1] if beam.tokens else begin for beam in followed]
+            if beams == 1:
+                draft = ground.ahead(followed[0].runs, min(AHEAD, max_answer - length - 1))
+            given = np.asarray([[token, *draft] for token in last], dtype=np.int64)
+            answered, past = step(given, past)
+        logs, answered = log_softmax(answered[:, 0]), answered[:, 1:]
         if length == 0:
             empty = float(np.exp(logs[0, end]))
-        sums = np.stack(
-            [_allowed(row, beam, ground, end) for row, beam in zip(logs, followed, strict=True)]
-        )
+        allowed = [_allowed(beam, ground, end, len(logs[0]), grounded) for beam in followed]
+        scores = np.asarray([[beam.log_score] for beam in followed])
+        sums = np.where(allowed, scores + logs, -np.inf)
         kept: list[tuple[int, _Beam]] = []
         for rank, (number, token) in enumerate(_largest(sums, 2 * beams)):
             longer = followed[number].with_token(token, float(sums[number, token]), end, ground)
@@ -157,25 +182,29 @@ def written(
         if not kept or (len(done) == beams and done[-1].log_score >= followed[0].log_score):
             followed = []
             break
-        rows = [number for number, _ in kept]
-        past = {name: array[rows] for name, array in past.items()}
+        if draft[:1] == [followed[0].tokens[-1]]:
+            draft = draft[1:]
+        else:
+            rows, answered, draft = [number for number, _ in kept], answered[:, :0], []
+            past = {name: array[rows, :, : length + 1] for name, array in past.items()}
+    page = ground if grounded else None
     return (
-        *(_written(beam, ground, ended=True) for beam in done),
-        *(_written(beam, ground, ended=False) for beam in followed),
+        *(_written(beam, page, ended=True) for beam in done),
+        *(_written(beam, page, ended=False) for beam in followed),
     )[:beams], empty
 
 
 def _allowed(
-    logs: npt.NDArray[np.float64], beam: _Beam, ground: Ground | None, end: int
-) -> npt.NDArray[np.float64]:
-    """Returns a beam's score with each next token, minus infinity for those it may not have."""
-    allowed = np.full(len(logs), ground is None)
-    if ground is not None and beam.runs is not None:
+    beam: _Beam, ground: Ground, end: int, vocabulary: int, grounded: bool
+) -> npt.NDArray[np.bool_]:
+    """Returns which tokens a beam may go on with."""
+    allowed = np.full(vocabulary, not grounded)
+    if grounded:
         allowed[list(ground.next_tokens(beam.runs))] = True
         allowed[end] = bool(ground.whole(beam.runs))
     if not beam.tokens:
         allowed[end] = False
-    return np.where(allowed, beam.log_score + logs, -np.inf)
+    return allowed
 
 
 def _largest(sums: npt.NDArray[np.float64], count: int) -> list[tuple[int, int]]:
@@ -189,7 +218,7 @@ def _largest(sums: npt.NDArray[np.float64], count: int) -> list[tuple[int, int]]
 
 def _written(beam: _Beam, ground: Ground | None, *, ended: bool) -> Written:
     words: tuple[tuple[int, int], ...] = ()
-    if ground is not None and beam.runs is not None:
+    if ground is not None:
         words = ground.whole(beam.runs) if ended else ground.begun_words(beam.runs)
     return Written(
         tokens=beam.tokens,

@@ -2,11 +2,11 @@
 
 vision    pixel_values -> visual
 encoder   input_ids, bbox, attention_mask, visual -> encoder_mask, cross.{i}.key, cross.{i}.value
-decoder   token, encoder_mask, past.{i}.key|value, cross.{i}.key|value
+decoder   tokens, encoder_mask, past.{i}.key|value, cross.{i}.key|value
           -> logits, present.{i}.key|value
 
 The encoder makes the keys and values of the decoder's attention to it once, and a past of length 0
-begins an answer, so that one decoder serves for all tokens.
+begins an answer, so that one decoder serves for all tokens, some at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from hushdoc.artifact.manifest import GRAPHS_KEY
 from hushdoc.errors import ArtifactError
 from hushdoc.runtime import generation, windows
 from hushdoc.runtime.answers import Candidate, Reading
-from hushdoc.runtime.decoding import log_softmax
 from hushdoc.runtime.encoding import PIXELS, IntArray
 from hushdoc.runtime.generation import Ground, Past, Step, Written
 from hushdoc.runtime.graph_batches import MAX_BATCH_TOKENS, all_in_halves, require_image_size
@@ -36,7 +35,7 @@ GRAPHS = GRAPHS_KEY
 """Key of a manifest's preprocessing: by its name, each graph beside the entry, which is ENCODER."""
 
 WORDS = ("input_ids", "bbox", "attention_mask")
-VISUAL, MASK, TOKEN, LOGITS = "visual", "encoder_mask", "token", "logits"
+VISUAL, MASK, TOKENS, LOGITS = "visual", "encoder_mask", "tokens", "logits"
 PAST, PRESENT, CROSS = "past.", "present.", "cross."
 
 Sessions = Mapping[str, Session]
@@ -97,8 +96,9 @@ class Writer:
                 begin=asking.pad_id,
                 end=int(asking.eos_id or 0),
                 max_answer=asking.max_answer,
+                ground=Ground(page=row.page, start=row.start, stop=row.stop),
+                grounded=grounded,
                 beams=beams,
-                ground=Ground(page=row.page, start=row.start, stop=row.stop) if grounded else None,
             )
             yield row, found, null_score
 
@@ -153,17 +153,17 @@ class Writer:
         names = list(decoder.outputs)
         of_page = dict(zip(self._sessions[ENCODER].outputs, encoded, strict=True))
 
-        def step(last: IntArray, past: Past) -> tuple[Any, Past]:
+        def step(tokens: IntArray, past: Past) -> tuple[Any, Past]:
             nonlocal of_page
-            if len(of_page[MASK]) != len(last):
-                of_page = {n: np.repeat(a[:1], len(last), axis=0) for n, a in of_page.items()}
+            if len(of_page[MASK]) != len(tokens):
+                of_page = {n: np.repeat(a[:1], len(tokens), axis=0) for n, a in of_page.items()}
             answered = dict(
-                zip(names, decoder.run({TOKEN: last[:, None], **past, **of_page}), strict=True)
+                zip(names, decoder.run({TOKENS: tokens, **past, **of_page}), strict=True)
             )
             logits = answered.pop(LOGITS)
             require_finite(logits)
             remembered = {PAST + n.removeprefix(PRESENT): array for n, array in answered.items()}
-            return log_softmax(logits / temperature), remembered
+            return logits / temperature, remembered
 
         return step
 
@@ -208,12 +208,14 @@ def require_fitting(sessions: Sessions, encoder: QuestionEncoder) -> None:
     handed = {MASK, *(name for name in read.inputs if name.startswith(CROSS))}
     past = [name for name in read.inputs if name.startswith(PAST)]
     present = [PRESENT + name.removeprefix(PAST) for name in past]
-    expected = {TOKEN, *handed, *past}
+    expected = {TOKENS, *handed, *past}
     fits = (
         set(made.outputs) == handed
         and set(read.inputs) == expected
         and len(handed) == len(past) + 1 > 1
         and list(read.outputs) == [LOGITS, *present]
+        and _sizes(read.inputs, TOKENS) == [(None, None)]
+        and [sizes[:-1] for sizes in _sizes(read.outputs, LOGITS)] == [(None, None)]
         and _sizes(made.outputs, CROSS) == _sizes(read.inputs, CROSS)
         and _sizes(read.inputs, PAST) == _sizes(read.outputs, PRESENT)
         and all(_has_past(shape) for shape in _sizes(read.inputs, PAST))

@@ -53,7 +53,7 @@ def test_one_artifact_holds_all_graphs_and_its_manifest_describes_them(model: Do
         "decoder": "onnx/decoder_model.onnx"
     }
     types = {port["name"]: port["dtype"] for port in described["decoder"]["inputs"]}
-    assert (types["token"], types["encoder_mask"]) == ("int64", "int64")
+    assert (types["tokens"], types["encoder_mask"]) == ("int64", "int64")
     assert types["cross.0.key"] == "float32"
     [step] = model.certificate.derivation
     parity: Any = step["parity"]
@@ -256,13 +256,13 @@ class Ports(NamedTuple):
 def test_keys_may_lie_either_way_if_both_graphs_say_so(
     model: DocVQAModel, given: list[Any]
 ) -> None:
-    def require(read: list[Any], past: list[Any]) -> None:
+    def require(read: list[Any], past: list[Any], tokens: Any = "tokens") -> None:
         mask, value = ["batch", "keys"], ["batch", 4, "keys", 16]
         present = {"present.0.key": past, "present.0.value": past}
         made = {"encoder_mask": mask, "cross.0.key": ["batch", 4, *given], "cross.0.value": value}
-        taken = {**made, "cross.0.key": ["batch", 4, *read], "token": ["batch", 1]}
+        taken = {**made, "cross.0.key": ["batch", 4, *read], "tokens": ["batch", tokens]}
         taken |= {"past.0.key": past, "past.0.value": past}
-        answered = {"logits": ["batch", model._encoder.num_tokens], **present}
+        answered = {"logits": ["batch", tokens, model._encoder.num_tokens], **present}
         graphs: Any = {ENCODER: Ports({}, made), DECODER: Ports(taken, answered)}
         require_fitting(graphs, model._encoder)
 
@@ -273,6 +273,8 @@ def test_keys_may_lie_either_way_if_both_graphs_say_so(
             require(read, past)
     with pytest.raises(ArtifactError, match="Expected a decoder that reads all of it"):
         require(given, ["batch", 4, 16, "past"])
+    with pytest.raises(ArtifactError, match="Expected a decoder that reads all of it"):
+        require(given, past, 1)  # it takes one token at a time
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hushdoc.runtime import generation
 from hushdoc.runtime.encoding import EncodedPage
 from hushdoc.runtime.generation import Ground, Step, written
 
 BEGIN, END, VOCABULARY = 0, 1, 5
 SEARCH: dict[str, Any] = {"begin": BEGIN, "end": END}
-PAST = {"told": np.zeros((1, 0), np.int64)}
+PAST = {"told": np.zeros((1, 1, 0, 1), np.int64)}
 Seed = st.integers(0, 2**16)
 
 
@@ -26,12 +27,22 @@ def logs_after(told: tuple[int, ...], seed: int) -> np.ndarray:
     return logits - np.log(np.exp(logits).sum())
 
 
-def decoder(seed: int) -> Step:
-    """Returns a decoder that remembers each beam's tokens, and depends on all of them."""
+def decoder(seed: int, runs: list[int] | None = None) -> Step:
+    """Returns a decoder that remembers each beam's tokens, and depends on all of them.
 
-    def step(last: np.ndarray, past: Mapping[str, np.ndarray]) -> Any:
-        told = np.concatenate([past["told"], last[:, None]], axis=1)
-        return np.stack([logs_after(tuple(row), seed) for row in told.tolist()]), {"told": told}
+    It notes of how many tokens each of its runs was.
+    """
+
+    def step(tokens: np.ndarray, past: Mapping[str, np.ndarray]) -> Any:
+        told = np.concatenate([past["told"], tokens[:, None, :, None]], axis=2)
+        known, new = past["told"].shape[2], tokens.shape[1]
+        if runs is not None:
+            runs.append(new)
+        logs = [
+            [logs_after(tuple(row[: known + count]), seed) for count in range(1, new + 1)]
+            for row in told[:, 0, :, 0].tolist()
+        ]
+        return np.asarray(logs), {"told": told}
 
     return step
 
@@ -64,9 +75,12 @@ def ground(words: list[list[int]], start: int = 0, stop: int | None = None) -> G
     return Ground(page=page, start=start, stop=stop or len(numbers))
 
 
+FREE: dict[str, Any] = {**SEARCH, "ground": ground([]), "grounded": False}
+
+
 @given(seed=Seed)
 def test_wide_beams_find_the_best_of_all_answers(seed: int) -> None:
-    found, empty = written(decoder(seed), PAST, max_answer=4, beams=64, **SEARCH)
+    found, empty = written(decoder(seed), PAST, max_answer=4, beams=64, **FREE)
     best = sorted(every_answer(3), key=lambda tokens: -score_of(tokens, seed))[:3]
     assert [item.tokens for item in found[:3]] == best
     assert [item.score for item in found[:3]] == pytest.approx(
@@ -91,7 +105,7 @@ def test_one_beam_takes_the_likeliest_token_each_time(seed: int, max_answer: int
             ended = True
             break
         told = (*told, token)
-    (found,), _ = written(decoder(seed), PAST, max_answer=max_answer, **SEARCH)
+    (found,), _ = written(decoder(seed), PAST, max_answer=max_answer, **FREE)
     assert (found.tokens, found.ended) == (told[1:], ended)
     assert found.score == pytest.approx(float(np.exp(total)))
 
@@ -121,12 +135,12 @@ def test_words_outside_of_the_window_are_never_said() -> None:
 
 
 def test_an_answer_without_end_is_cut_and_says_so() -> None:
-    def never(last: np.ndarray, past: Mapping[str, np.ndarray]) -> Any:
-        logs = np.full((len(last), VOCABULARY), np.log(0.25))
-        logs[:, END] = -np.inf
+    def never(tokens: np.ndarray, past: Mapping[str, np.ndarray]) -> Any:
+        logs = np.full((*tokens.shape, VOCABULARY), np.log(0.25))
+        logs[..., END] = -np.inf
         return logs, past
 
-    (found,), empty = written(never, PAST, max_answer=32, **SEARCH)
+    (found,), empty = written(never, PAST, max_answer=32, **FREE)
     assert found.tokens == (0,) * 32  # the lowest id of equals
     assert not found.ended
     assert found.score == pytest.approx(0.25**32)
@@ -136,3 +150,66 @@ def test_an_answer_without_end_is_cut_and_says_so() -> None:
 def test_where_no_token_is_possible_there_is_no_answer() -> None:
     found, _ = written(decoder(1), PAST, max_answer=3, ground=ground([]), **SEARCH)
     assert found == ()
+
+
+WORDS = st.lists(
+    st.lists(st.integers(2, VOCABULARY - 1), min_size=1, max_size=3), min_size=1, max_size=12
+)
+
+
+@given(seed=Seed, words=WORDS, grounded=st.booleans(), max_answer=st.integers(1, 20))
+def test_asking_ahead_changes_no_answer(
+    seed: int, words: list[list[int]], grounded: bool, max_answer: int
+) -> None:
+    found = []
+    for most in (generation.AHEAD, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(generation, "AHEAD", most)
+            found.append(
+                written(
+                    decoder(seed),
+                    PAST,
+                    max_answer=max_answer,
+                    ground=ground(words),
+                    grounded=grounded,
+                    **SEARCH,
+                )
+            )
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("grounded", [False, True])
+def test_words_of_the_window_are_asked_about_in_one_run(grounded: bool) -> None:
+    text = list(range(2, 22))
+    runs: list[int] = []
+
+    def reads_on(tokens: np.ndarray, past: Mapping[str, np.ndarray]) -> Any:
+        runs.append(tokens.shape[1])
+        logits = np.zeros((*tokens.shape, 30))
+        for place, token in enumerate(tokens[0].tolist()):
+            following = {BEGIN: 5, 16: END}.get(token, token + 1)
+            logits[0, place, following] = 9
+        return logits, {
+            name: np.concatenate([a, tokens[:, None, :, None]], axis=2) for name, a in past.items()
+        }
+
+    (best,), _ = written(
+        reads_on,
+        PAST,
+        max_answer=32,
+        ground=ground([[token] for token in text]),
+        grounded=grounded,
+        **SEARCH,
+    )
+    assert best.tokens == tuple(range(5, 17))
+    assert best.ended
+    # One for the first token, one for it and 8 more, one for the rest with what the end cut off.
+    assert runs == [1, 9, 8]
+
+
+def test_no_more_is_asked_ahead_than_an_answer_may_have() -> None:
+    runs: list[int] = []
+    window = ground([[2]] * 30)
+    written(decoder(3, runs), PAST, max_answer=4, ground=window, **SEARCH)
+    assert runs[0] == 1
+    assert max(runs) <= 3
