@@ -17,4 +17,5 @@ def test_quick_run_answers_like_torch_and_prints_every_figure(run: Any) -> None:
     assert result["questions_per_page_ratio"] > 0.5
     assert result["torch_arm"] in {"torch", "torch_static", "torch_eager"}
     expected = {"fp32_vs_torch_eager", "int8_vs_torch_int8", "pointer_vs_vt5_int8", "goals_met"}
+    expected |= {"fp32_ratio_elsewhere", "int8_ratio_elsewhere"}
     assert expected <= result.keys()

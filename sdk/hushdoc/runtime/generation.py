@@ -32,8 +32,8 @@ Step = Callable[[IntArray, Past], tuple[npt.NDArray[np.floating[Any]], Past]]
 [beams, tokens, vocabulary] and the new past."""
 
 AHEAD = 8
-"""Most tokens of a window that are asked about before the answer has come to them. A run of nine
-tokens takes twice as long as one of a single token, and most answers are shorter."""
+"""Most tokens of a window that are asked about before the answer has come to them: each makes a run
+longer, and most answers are shorter."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
