@@ -288,11 +288,12 @@ class QuestionEncoder:
             input_ids[number, first:end] = row.page.ids[row.start : row.stop]
             input_ids[number, [end]] = np.asarray([asking.eos_id])
             bbox[number, :first] = (0, 0, BOX_SCALE, BOX_SCALE)
-            bbox[number, first:end] = row.page.boxes[row.start : row.stop]
+            words = row.page.boxes[row.start : row.stop]
+            bbox[number, first:end] = words * asking.box_scale // BOX_SCALE
             mask[number, : end + 1] = 1
         inputs: dict[str, IntArray | Pixels] = {
             "input_ids": input_ids,
-            "bbox": bbox * asking.box_scale // BOX_SCALE,
+            "bbox": bbox,
             "attention_mask": mask,
         }
         return inputs if pixel_values is None else {**inputs, PIXELS: np.stack(pixel_values)}

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hushdoc_tiny import tokenizer_json
 from hypothesis import given
@@ -85,10 +86,13 @@ def test_text_comes_back_from_an_answers_tokens() -> None:
     assert 3 not in cut
 
 
-def test_reference_weights_read_boxes_of_0_and_1() -> None:
+def test_reference_weights_read_words_boxes_of_0_and_1_and_the_prompts_of_1000() -> None:
     asked = encoder(replace(VT5, box_scale=1))
     row = QuestionRow(question=asked.question("a"), page=asked.page(page("a")), start=0, stop=1)
-    assert asked.batch([row])["bbox"][0].tolist() == [[0, 0, 1, 1]] * 3 + [[0] * 4] * 2
+    prompt, word, end = [0, 0, 1000, 1000], [0, 0, 0, 0], [0, 0, 0, 0]
+    assert asked.batch([row])["bbox"][0].tolist() == [prompt] * 3 + [word, end]
+    low = replace(row.page, boxes=np.asarray([[0, 400, 1000, 1000]]))
+    assert asked.batch([replace(row, page=low)])["bbox"][0, 3].tolist() == [0, 0, 1, 1]
 
 
 @given(

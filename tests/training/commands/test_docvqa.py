@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from hushdoc import labelled_files
 from hushdoc.__main__ import main
@@ -16,6 +18,7 @@ from hushdoc_training.models import vt5
 from hushdoc_training.recipes.docvqa import public_inputs
 from hushdoc_training.recipes.docvqa.settings import DEFAULTS, SCALED
 from hushdoc_training.recipes.docvqa.start import start_from
+from hushdoc_training.runs import claim_words
 from hushdoc_training.runs.run_folder import CONFIGURATION
 
 DATA = ("--data", "invented:receipt,questions=keyed,providers=0:4", "--documents", "6", "--quiet")
@@ -161,3 +164,54 @@ def test_delta_is_at_most_a_tenth_of_one_over_the_declared_records(
     many = [*begin, "--sampling-rate", "0.0005", "--data", str(tmp_path / "gone")]
     assert main([*many, "--delta", "1e-5"]) == 5
     assert main(many) == 3
+
+
+def receipts(folder: Path) -> Path:
+    """Writes two receipts as SROIE has them, each of another company."""
+    (folder / "images").mkdir(parents=True)
+    lines = [[40, 10, 360, 30], [40, 54, 240, 74], [40, 110, 200, 130], [300, 212, 360, 232]]
+    entries = []
+    for name in ("MOON LTD", "SUN LTD"):
+        words = [name, "NO 7 ROAD", "03/04/2018", "20.00"]
+        told = dict(zip(("company", "address", "date", "total"), words, strict=True))
+        key = name.partition(" ")[0]
+        size = {"width": 400, "height": 600}
+        entry = {"key": key, "file_name": f"images/{key}.jpg", "image_size": size}
+        entries.append({**entry, "entities": told, "words": words, "bboxes": lines})
+        Image.new("L", (40, 60), 255).save(folder / "images" / f"{key}.jpg")
+    (folder / "metadata.jsonl").write_text("\n".join(map(json.dumps, entries)) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def kindred(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Returns receipts of SROIE, and a start that learned from others of it."""
+    home = tmp_path_factory.mktemp("kindred")
+    pages = home / "pages"
+    invented.write(pages, seed=1, count=4, config=KEYED, images=False)
+    told = ("--public", "--public-overlap", "none", "--name", "SROIE, train", "--epochs", "0.1")
+    begin = ["train", "docvqa", "--data", str(pages), "--start", "small", "--max-tokens", "128"]
+    assert main([*begin, *told, "--quiet", "--out", str(home / "start")]) == 0
+    return receipts(home / "sroie"), home / "start"
+
+
+@pytest.mark.parametrize("command", ["train", "federated"])
+def test_receipts_at_which_defaults_were_chosen_and_kin_of_the_starts_are_told(
+    kindred: tuple[Path, Path], tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 2)
+    data, start = kindred
+    begin = ["--data", str(data), "--start", str(start), "--quiet"]
+    train = ["train", "docvqa", *SHORT, *begin]
+    clients = ["--task", "docvqa", "--privacy-unit", "provider", "--clients", "2"]
+    few = ["--rounds", "2", "--expected-records", "1", "--sampling-rate", "0.5"]
+    run = train if command == "train" else ["federated", "simulate", *begin, *clients, *few]
+    assert main([*run, "--out", str(tmp_path / "run")]) == 0
+    claim = DocVQACheckpoint.load(tmp_path / "run").claim
+    (guarantee, *_) = claim.guarantees
+    assert guarantee.hyperparameter_tuning == "unaccounted"
+    assert claim_words.PROVIDERS_GIVEN in guarantee.assumes
+    assert any("the same data set" in caveat for caveat in claim.caveats)
+    assert main([*run, "--tuned-on", "none", "--out", str(tmp_path / "told")]) == 0
+    told = DocVQACheckpoint.load(tmp_path / "told").claim
+    assert told.guarantees[0].hyperparameter_tuning == "none"

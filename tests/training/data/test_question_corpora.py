@@ -236,14 +236,19 @@ def test_providers_of_no_rows_are_refused(tmp_path: Path, points: Any, says: str
         read(pfl_docvqa, folder)
 
 
-def test_a_row_of_another_provider_is_told(tmp_path: Path) -> None:
+def test_an_image_of_two_providers_is_refused(tmp_path: Path) -> None:
+    """With one of them less its page would move to the other's record: two records change."""
     folder = converted(tmp_path / "set")
     _, odd = read(pfl_docvqa, folder)
     assert odd[pfl_docvqa.NO_PROVIDER] == 2
-    (folder / "data_points.json").write_text(json.dumps({"Moon": [1, 3], "Sun": [2]}))
+    points = folder / "data_points.json"
+    points.write_text(json.dumps({"Moon": [1, 3], "Sun": [2]}))
+    with pytest.raises(AnnotationError, match="'Sun', and another row of its image is of 'Moon'"):
+        read(pfl_docvqa, folder)
+    points.write_text(json.dumps({"Moon": [3], "MOON.": [2]}))
     found, odd = read(pfl_docvqa, folder)
-    assert [item.provider for item in found] == ["Moon", "Moon"]
-    assert odd[pfl_docvqa.TWO_PROVIDERS] == 1
+    assert [item.provider for item in found] == ["MOON.", "Moon"]
+    assert pfl_docvqa.NO_PROVIDER not in odd
 
 
 @pytest.mark.parametrize(

@@ -223,5 +223,6 @@ def test_the_command_trains_a_checkpoint_that_answers_questions(
     assert main([*told, "--clients", "9", "--out", str(tmp_path / "few")]) == 3
     said = capsys.readouterr().err
     assert "CLIENT_WITHOUT_PROVIDER" in said
-    assert re.search(r"clients \[.*\] of 9 have no provider; there are [2-6] providers", said)
+    assert "Some of 9 clients have no provider" in said
+    assert not re.search(r"[2-6] providers", said)  # how many there are is not told
     assert not (tmp_path / "few").exists()

@@ -30,6 +30,7 @@ from hushdoc_training.commands.training_options import (
     require_small_delta,
     small_delta,
     takes_noise,
+    tuned_on,
 )
 from hushdoc_training.recipes.docvqa import presets, settings
 
@@ -382,7 +383,7 @@ def _train(
             out=options.out,
             name=name,
             public_data=weights,
-            hyperparameter_tuning=options.tuned_on,
+            hyperparameter_tuning=tuned_on(options, kie_data.corpus(source)),
             ledger=ledger,
             documents_changed=options.documents_changed,
             resume=options.resume,
@@ -391,7 +392,10 @@ def _train(
             copies=options.duplicates,
             num_canaries=options.canaries,
             local=local,
-            caveats=kie_data.own_vocabulary(start.name, start.claim),
+            caveats=(
+                *kie_data.kinship(source, name, start.claim),
+                *kie_data.own_vocabulary(start.name, start.claim),
+            ),
             notes=configuration.notes_of(options, plan),
         )
     else:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc.arguments import counted, printable, short_repr
+from hushdoc.arguments import counted, printable
 from hushdoc.commands.parsing import CommandParser, Subcommands, usage_errors
 from hushdoc.errors import InputError, MissingExtraError
 from hushdoc_training.commands import federated_evidence, federated_network
@@ -18,6 +18,8 @@ from hushdoc_training.commands.training_options import (
     add_number,
     add_out,
     add_overlap,
+    add_tuned_on,
+    tuned_on,
 )
 
 if TYPE_CHECKING:
@@ -105,6 +107,7 @@ def _register_simulate(actions: Subcommands) -> None:
     group.add_argument(
         "--resume", action="store_true", help="continue the interrupted run in --out"
     )
+    add_tuned_on(parser, group)
     group.add_argument("--quiet", action="store_true", help="show no progress")
     _add_plan(parser)
     parser.set_defaults(run=run_simulate, parser=parser, extra="training")
@@ -243,6 +246,7 @@ def _add_plan(parser: CommandParser) -> None:
 def run_simulate(options: argparse.Namespace) -> int:
     """Simulates a run; Ctrl-C is a KeyboardInterrupt that says how to go on."""
     _require_torch()
+    from hushdoc_training.commands import kie_data
     from hushdoc_training.data import dataset
     from hushdoc_training.recipes import federated_parties, federated_simulation
     from hushdoc_training.runs import loop
@@ -266,6 +270,8 @@ def run_simulate(options: argparse.Namespace) -> int:
         out=options.out,
         name=options.name or (options.data if source.is_invented else PRIVATE_DOCUMENTS),
         public_data=_weights(options, start),
+        hyperparameter_tuning=tuned_on(options, kie_data.corpus(source)),
+        caveats=kie_data.kinship(source, options.name or "", start.claim),
         resume=options.resume,
         quiet=options.quiet,
     )
@@ -538,9 +544,8 @@ def _partition(options: argparse.Namespace, documents: Sequence[LabelledDocument
     empty = [number + 1 for number, share in enumerate(shares) if not share]
     if by_provider and empty:
         raise InputError(
-            f"The clients {short_repr(empty)} of {options.clients} have no provider; there are "
-            f"{counted(len(set(keys)), 'provider')}. Give fewer --clients, documents of more "
-            "providers, or another --seed.",
+            f"Some of {options.clients} clients have no provider; expected one at least of each. "
+            "Give fewer --clients, documents of more providers, or another --seed.",
             code="CLIENT_WITHOUT_PROVIDER",
         )
     return shares

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from hushdoc.arguments import printable
 from hushdoc.commands.parsing import CommandParser, Subcommands
-from hushdoc_training.commands.training_options import PRIVATE_DOCUMENTS, add_number
+from hushdoc_training.commands.training_options import (
+    PRIVATE_DOCUMENTS,
+    add_number,
+    add_tuned_on,
+    tuned_on,
+)
 
 if TYPE_CHECKING:
     from hushdoc.signing.keys import PrivateKey
@@ -46,6 +51,7 @@ def register(actions: Subcommands) -> None:
         default=PRIVATE_DOCUMENTS,
         help=f"name of the documents in the certificate (default: '{PRIVATE_DOCUMENTS}')",
     )
+    add_tuned_on(server, server)
     client = _action(
         actions,
         "client",
@@ -178,7 +184,9 @@ def run_server(options: argparse.Namespace) -> int:
             resident.coordinate(coordinator, door, seen=seen, stop=interrupted)
         if coordinator.phase == "paused":
             raise loop.interrupted_after(coordinator.begun)
-        declared = federated_parties.declared_of(roster, start, name=options.name)
+        declared = federated_parties.declared_of(
+            roster, start, name=options.name, hyperparameter_tuning=tuned_on(options)
+        )
         claim = federated_parties.claim_of(roster, coordinator, declared)
         federated_parties.save(options.folder / CHECKPOINT, roster, coordinator, start, claim)
     print(f"Checkpoint: {printable(options.folder / CHECKPOINT)}")

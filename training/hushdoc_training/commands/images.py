@@ -30,6 +30,7 @@ from hushdoc_training.commands.training_options import (
     require_small_delta,
     small_delta,
     takes_noise,
+    tuned_on,
     warn_of_labels,
 )
 
@@ -269,7 +270,7 @@ def _train(
             private,
             out=options.out,
             name=name,
-            hyperparameter_tuning=options.tuned_on,
+            hyperparameter_tuning=tuned_on(options),
             ledger=ledger,
             documents_changed=options.documents_changed,
             resume=options.resume,

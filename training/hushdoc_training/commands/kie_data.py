@@ -192,19 +192,25 @@ def own_vocabulary(start: str, claim: Claim | None) -> tuple[str, ...]:
     )
 
 
-def kinship(source: Source, name: str, start: Start) -> tuple[str, ...]:
-    """Returns caveats of public data that are said to share no document with protected kin."""
+def corpus(source: Source) -> str | None:
+    """Returns the name of the corpus that documents are of, None if they are invented."""
     from hushdoc_training.data import dataset
+
+    return None if source.is_invented else dataset.corpus_of(Path(source.location)).name
+
+
+def kinship(source: Source, name: str, claim: Claim | None) -> tuple[str, ...]:
+    """Returns caveats of a start's public data that are said to share no document with kin."""
     from hushdoc_training.data.corpus import kin
 
-    if source.is_invented or start.claim is None:
+    if source.is_invented or claim is None:
         return ()
-    protected = dataset.corpus_of(Path(source.location)).name, *name.casefold().split()
+    protected = str(corpus(source)), *name.casefold().split()
     caveats = tuple(
         f"The start learned from '{data.name}' as public data without overlap. The protected "
         f"documents and these come from {common}, so that no document is in both is the word of "
         "whoever trained."
-        for data in start.claim.public_data
+        for data in claim.public_data
         if data.overlap_with_protected == "none"
         and data.privacy_status != INVENTED
         and (common := kin(data.name, protected)) is not None

@@ -22,6 +22,7 @@ from hushdoc_training.commands.training_options import (
     require_delta_of_release,
     require_installed,
     small_delta,
+    tuned_on,
     warn_of_labels,
 )
 
@@ -295,7 +296,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
                 name=name,
                 layouts=layouts,
                 labels_from_documents=taken,
-                hyperparameter_tuning=options.tuned_on,
+                hyperparameter_tuning=tuned_on(options),
                 ledger=ledger,
                 documents_changed=options.documents_changed,
                 resume=options.resume,

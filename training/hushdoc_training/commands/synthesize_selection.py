@@ -18,6 +18,7 @@ from hushdoc_training.commands.training_options import (
     require_delta_of_release,
     require_installed,
     small_delta,
+    tuned_on,
 )
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def run_selection(options: argparse.Namespace) -> int:
             settings,
             out=options.out,
             name=options.name or kie_data.name_of(private, ledger, public=False),
-            hyperparameter_tuning=options.tuned_on,
+            hyperparameter_tuning=tuned_on(options),
             ledger=ledger,
             documents_changed=options.documents_changed,
             resume=options.resume,

@@ -57,7 +57,7 @@ def by_dp_sgd(
         out=options.out,
         name=name,
         settings=settings,
-        hyperparameter_tuning=options.tuned_on,
+        hyperparameter_tuning=training_options.tuned_on(options),
         unit_definition=unit_definition,
         ledger=ledger,
         documents_changed=options.documents_changed,

@@ -32,6 +32,7 @@ from hushdoc_training.commands.training_options import (
     print_end,
     require_installed,
     takes_noise,
+    tuned_on,
 )
 
 if TYPE_CHECKING:
@@ -290,7 +291,7 @@ def _train(
             out=options.out,
             name=name,
             public_data=weights,
-            hyperparameter_tuning=options.tuned_on,
+            hyperparameter_tuning=tuned_on(options, kie_data.corpus(source)),
             ledger=ledger,
             documents_changed=options.documents_changed,
             resume=options.resume,
@@ -300,7 +301,7 @@ def _train(
             audited=options.audit,
             scored=kie_scores.private_scores(options),
             caveats=(
-                *kie_data.kinship(source, name, start),
+                *kie_data.kinship(source, name, start.claim),
                 *kie_data.own_vocabulary(start.name, start.claim),
             ),
             notes=configuration.notes_of(options, plan, private),

@@ -56,6 +56,9 @@ def add_choice(
 MOST_DELTA = 1e-5
 """The largest delta by default, and the largest at all of documents that are given away."""
 
+LOOKED_AT = frozenset({"funsd", "sroie", "wildreceipt"})
+"""Corpora with a look at which defaults of training were chosen (docs/results.md)."""
+
 PRIVATE_DOCUMENTS = "private documents"
 """What a certificate calls documents that nobody has named: a folder's name may tell of them."""
 
@@ -267,14 +270,24 @@ def _add_ledger(parser: CommandParser, group: argparse._ArgumentGroup) -> None:
         help="with --ledger: documents were added, removed or relabelled since its last run; all "
         "runs count for all of them",
     )
-    add_choice(
-        group,
+    add_tuned_on(parser, group)
+    parser.mark_expert("--documents-changed")
+
+
+def add_tuned_on(parser: CommandParser, group: argparse._ActionsContainer) -> None:
+    """Adds the option that says on what settings were chosen; `tuned_on` reads it."""
+    group.add_argument(
         "--tuned-on",
-        ("none", "public-data", "unaccounted"),
-        "none",
-        "data on which settings were chosen; none: one run, fixed beforehand",
+        choices=("none", "public-data", "unaccounted"),
+        help="data on which settings were chosen; none: one run, fixed beforehand (default: none; "
+        "of FUNSD, SROIE and WildReceipt, at which defaults were chosen, unaccounted)",
     )
-    parser.mark_expert("--documents-changed", "--tuned-on")
+    parser.mark_expert("--tuned-on")
+
+
+def tuned_on(options: argparse.Namespace, corpus: str | None = None) -> str:
+    """Returns on what settings were chosen for documents of a corpus."""
+    return options.tuned_on or ("unaccounted" if corpus in LOOKED_AT else "none")
 
 
 def add_duplicates(parser: CommandParser, group: argparse._ArgumentGroup) -> None:

@@ -5,8 +5,9 @@ lines of JSON. They have the same records in the same order, the header first, s
 of data_points.json name lines: it stands beside them and tells the rows of each provider, of each
 client where there are some. A record may name its provider itself.
 
-Rows of one image are one document. Words keep the order of their OCR; boxes are fractions of the
-page, in pixels of its image where that is in images/, else of a square of a thousand.
+Rows of one image are one document of one provider, which one of them at least names. Words keep the
+order of their OCR; boxes are fractions of the page, in pixels of its image where that is in
+images/, else of a square of a thousand.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from hushdoc.labels import LabelledDocument, LabelSet, Question
 from hushdoc_training.data import annotated_pages, json_lines
 from hushdoc_training.data.annotated_pages import required
 from hushdoc_training.data.corpus import Corpus, Problems
+from hushdoc_training.data.providers import folded
 from hushdoc_training.data.values import first_place
 
 HEADER = "pfl_docvqa_header"
@@ -33,7 +35,6 @@ SIDE = 1000
 """Pixels of a page without an image."""
 
 NO_PROVIDER = "document without a provider"
-TWO_PROVIDERS = "row whose provider is another than its document's, of the first one"
 NOWHERE = "question whose answer stands nowhere on its page as it is written"
 NO_ANSWERS = "question without answers, left out: that none is known is not that there is none"
 
@@ -54,7 +55,7 @@ def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:
 
     Raises:
         AnnotationError: A row is not of this format, or data_points.json names rows that are not
-            there, or one row for two providers.
+            there, or a row or the rows of one image are of two providers.
         EmptyDocumentError: No document has a word.
     """
     files = _files(path)
@@ -120,18 +121,15 @@ def _document(
         document = annotated_pages.document(name, [page], where=where, problems=problems)
         if document is None:
             return None
-        providers = [_provider(record, known, place) for place, record, known in rows]
-        for (place, _, _), provider in zip(rows, providers, strict=True):
-            if provider != providers[0]:
-                problems.add(TWO_PROVIDERS, place)
-        if providers[0] is None:
+        provider = _provider(rows)
+        if provider is None:
             problems.add(NO_PROVIDER, name)
         asked = [_question(record, place, page, problems) for place, record, _ in rows]
         return LabelledDocument(
             document=document,
             spans=(),
             questions=tuple(one for one in asked if one is not None),
-            provider=providers[0],
+            provider=provider,
             document_type="invoice",
         )
 
@@ -159,9 +157,22 @@ def _page(
     return Page(width=size[0], height=size[1], words=kept, image=image)
 
 
-def _provider(record: Mapping[str, Any], known: str | None, where: str) -> str | None:
-    own = record.get("provider")
-    return known if own is None else annotated_pages.name(own, where=f"provider in '{where}'")
+def _provider(rows: Sequence[_Row]) -> str | None:
+    """Returns the one provider that rows of an image name; a second one would share its record."""
+    found: dict[str, str] = {}
+    for where, record, known in rows:
+        own = record.get("provider")
+        name = known if own is None else annotated_pages.name(own, where=f"provider in '{where}'")
+        if name is not None:
+            found.setdefault(folded(name), name)
+        if len(found) > 1:
+            first, other = map(short_repr, found.values())
+            raise AnnotationError(
+                f"{printable(where)} is of {other}, and another row of its image is of {first}. "
+                "Expected one provider of a document, as all of one provider are protected "
+                "together. Restore data_points.json or the rows from the data set."
+            )
+    return next(iter(found.values()), None)
 
 
 def _question(

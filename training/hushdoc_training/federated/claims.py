@@ -311,6 +311,8 @@ def _assumes(plan: FederatedPlan, executed: Executed) -> tuple[str, ...]:
             f"silent and no more than {plan.colluding} tell others their noise or leave it out; "
             "all others add their share"
         )
+    if plan.privacy_unit == "provider":
+        found.append(claim_words.PROVIDERS_GIVEN)
     if executed.receipts.keys() - executed.checks.keys():
         found.append("clipping and losses are right at clients that told of no self-test of them")
     found += dict.fromkeys(words for told in executed.checks.values() for words in told.assumes)

@@ -68,6 +68,7 @@ def simulate(
     name: str,
     public_data: tuple[PublicData, ...] = (),
     hyperparameter_tuning: str = "none",
+    caveats: tuple[str, ...] = (),
     resume: bool = False,
     quiet: bool = False,
     device: torch.device | None = None,
@@ -86,6 +87,7 @@ def simulate(
         name: What the certificate calls the documents.
         public_data: What the start learned from, besides its claim's.
         hyperparameter_tuning: On what the settings were chosen.
+        caveats: What a reader of the certificate must know besides.
         resume: Goes on with the run in `out`.
         quiet: Shows no progress.
         device: Where is computed.
@@ -152,6 +154,7 @@ def simulate(
             name=name,
             public_data=public_data,
             hyperparameter_tuning=hyperparameter_tuning,
+            caveats=caveats,
         )
         claim = claim_of(roster, coordinator, declared, simulated=True)
         save(out / CHECKPOINT, roster, coordinator, start, claim)

@@ -35,6 +35,11 @@ PROVIDERS_KEPT = (
     "to another between runs, a later run protects each part alone"
 )
 
+PROVIDERS_GIVEN = (
+    "each document came with its provider, which was not found by looking at other documents, such "
+    "as by grouping all of them by likeness"
+)
+
 SELECTED = (
     "which of several trainings was best was told by what they release and by public documents "
     "alone; their settings were drawn at random from a public list, and neither the other models "
@@ -103,16 +108,16 @@ class Numbers:
 
 
 READING = {
-    "reading of the files: a run is refused where a document can't be read, two have the same id, "
-    "or there is none; it shows nothing else": "not-released",
+    "reading of the files: a run is refused where a document can't be read or lacks what it is "
+    "trained by, two have the same id, or there is none; it shows nothing else": "not-released",
 }
 """Whoever receives a result sees that its run was not refused, so the guarantee is stated for data
 sets of readable documents alone, by READABLE; else this would be `declared-public`."""
 
 READABLE = (
-    "there is a protected document, every one can be read and no two have the same id, and "
-    "neighbouring data sets are of such documents alone: a run on others is refused, which is no "
-    "noised output"
+    "there is a protected document, every one can be read and has what training needs of it, such "
+    "as its provider or an image, no two have the same id, and neighbouring data sets are of such "
+    "documents alone: a run on others is refused, which is no noised output"
 )
 
 UNDECLARED = (
@@ -130,9 +135,9 @@ def knows(unit: str) -> str:
 
 def assumes(unit: str, ledger: LedgerStatement | None) -> tuple[str, ...]:
     """Returns what every guarantee rests on."""
-    kept = () if ledger is None or unit != "provider" else (PROVIDERS_KEPT,)
+    given, kept = ((PROVIDERS_GIVEN,), (PROVIDERS_KEPT,)) if unit == "provider" else ((), ())
     together = () if ledger is None else (*LEDGER_ASSUMES, *kept)
-    return (*(() if unit == TERM else ASSUMES), *together)
+    return (*(() if unit == TERM else ASSUMES), *given, *together)
 
 
 def contribution_bound(found: Numbers) -> str:
