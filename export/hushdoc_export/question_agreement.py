@@ -16,7 +16,7 @@ from typing import Any
 
 from hushdoc import labelled_files
 from hushdoc.certificate.certificate import Certificate
-from hushdoc.errors import InputError, ParityError
+from hushdoc.errors import CheckpointError, InputError, ParityError
 from hushdoc.labels import LabelledDocument
 from hushdoc.metrics import nls
 from hushdoc.runtime.docvqa import DocVQAModel
@@ -132,16 +132,25 @@ def invented_questions(encoder: QuestionEncoder) -> Iterator[list[LabelledDocume
 
     Some have no answer. Images of the pages, where the model reads them, are in files while this is
     open.
+
+    Raises:
+        CheckpointError: So many documents have fewer such questions.
     """
     config = invented.InventedConfig(questions="keyed", providers=PROVIDERS)
     chosen: list[LabelledDocument] = []
     left = NUM_QUESTIONS
-    for item in invented.documents(seed=SEED, count=left, config=config):
+    for item in invented.documents(seed=SEED, count=NUM_QUESTIONS, config=config):
         read = tuple(asked for asked in item.questions if _is_read(encoder, asked.text))[:left]
         chosen.append(replace(item, questions=read))
         left -= len(read)
         if not left:
             break
+    else:
+        raise CheckpointError(
+            f"The model reads {NUM_QUESTIONS - left} questions of {NUM_QUESTIONS} invented "
+            f"documents; expected {NUM_QUESTIONS}, by which its graphs are compared. Train it with "
+            "more tokens for a question, or with a tokenizer that knows English words."
+        )
     if encoder.asking.image is None:
         yield chosen
         return

@@ -15,6 +15,7 @@ import numpy as np
 
 from hushdoc.errors import ParityError
 from hushdoc.runtime.encoding import PIXELS
+from hushdoc.runtime.generation import AHEAD
 from hushdoc.runtime.session import Array, Session
 from hushdoc.runtime.writing import DECODER, ENCODER, VISION
 from hushdoc_export import attention, graph
@@ -125,7 +126,7 @@ def logits(
     """Returns the graphs' logits behind each of the forced tokens, [rows, tokens, vocabulary].
 
     `inputs` are the model's, with `pixel_values` where it reads images; `tokens` begin with what an
-    answer begins with. The decoder is given one of them and three of them by turns.
+    answer begins with. The decoder is given by turns one of them and as many as it ever is at once.
     """
     given = dict(inputs)
     if VISION in sessions:
@@ -141,7 +142,7 @@ def logits(
     }
     found = []
     given_tokens = np.asarray(tokens, dtype=np.int64)
-    turns = [place for place in range(1, given_tokens.shape[1]) if place % 4 < 2]
+    turns = [place for place in range(1, given_tokens.shape[1]) if place % (AHEAD + 2) < 2]
     for some in np.split(given_tokens, turns, axis=1):
         past = dict(zip(names, remembered, strict=True))
         answered, *remembered = sessions[DECODER].run({"tokens": some, **past, **fixed})

@@ -11,6 +11,7 @@ from hushdoc.errors import CheckpointError
 from hushdoc.labels import LabelledDocument
 from hushdoc.runtime import images
 from hushdoc.runtime.encoding import in_order, laid_out
+from hushdoc.runtime.generation import AHEAD
 from hushdoc.runtime.images import Pixels
 from hushdoc.runtime.questions import QuestionEncoder, QuestionRow
 from hushdoc.runtime.writing import DECODER, ENCODER, MASK, TOKENS, VISION, WORDS, Writer
@@ -122,13 +123,17 @@ class Writing:
 
 
 def _answers(probe: Inputs, config: Any) -> Any:
-    """Returns invented answers to the rows of a probe, each one token longer than the last."""
+    """Returns invented answers to the rows of a probe, each one token longer than the last.
+
+    All are longer than what the decoder is given at once.
+    """
     from hushdoc_training.models.vt5 import IGNORED
 
     rows = len(probe["input_ids"])
     generator = np.random.default_rng(rows)
-    targets = generator.integers(0, config.vocab_size, (rows, rows + 1), dtype=np.int64)
+    shortest = AHEAD + 2
+    targets = generator.integers(0, config.vocab_size, (rows, rows + shortest), dtype=np.int64)
     for row in range(rows):
-        targets[row, row + 1] = config.eos_token_id
-        targets[row, row + 2 :] = IGNORED
+        targets[row, row + shortest] = config.eos_token_id
+        targets[row, row + shortest + 1 :] = IGNORED
     return targets

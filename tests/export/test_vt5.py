@@ -18,6 +18,7 @@ from PIL import Image
 import hushdoc
 from hushdoc.errors import CheckpointError, InputError, ParityError
 from hushdoc.runtime import images
+from hushdoc.runtime.questions import QuestionEncoder
 from hushdoc.runtime.writing import GRAPHS
 from hushdoc_export import docvqa, question_agreement, seq2seq
 from hushdoc_export.question_agreement import QuestionAgreement, invented_questions
@@ -203,3 +204,15 @@ def test_a_checkpoint_becomes_bytes_by_the_command_and_says_what_it_loses(
     right = [made.ask(vt5.document(name), text).text == (answer or None)
              for name, text, answer in vt5.LEARNED]  # fmt: skip
     assert sum(right) >= len(right) - 1
+
+
+def test_a_model_that_reads_too_few_questions_to_be_compared_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(question_agreement, "NUM_QUESTIONS", 20)
+    encoder = QuestionEncoder(vt5.learned_tokenizer(), vt5.asking(max_question=9))
+    with (
+        pytest.raises(CheckpointError, match="reads 2 questions of 20 invented documents"),
+        question_agreement.invented_questions(encoder),
+    ):
+        pass

@@ -6,9 +6,9 @@ that nothing can be written that does not stand on the page. No privacy follows 
 
 An answer is usually words of the window, so that one beam asks the decoder ahead: about its token
 and those behind it in the window, in one run. While the answer goes on like that, what follows is
-known already; where it does not, the rest is dropped. The answer is that of one token at a time
-(Leviathan et al. 2023, Fast Inference from Transformers via Speculative Decoding, with a page for
-the draft).
+known already; where it does not, the rest is dropped. The answer is that of one token at a time but
+for rounding, which is coarse in int8 (Leviathan et al. 2023, Fast Inference from Transformers via
+Speculative Decoding, with a page for the draft).
 """
 
 from __future__ import annotations
