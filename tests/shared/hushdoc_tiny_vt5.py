@@ -79,6 +79,16 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors")
 
 
+PUBLISHED = {
+    "spatial_embedding.x_position_embeddings.": "boxes.x.",
+    "spatial_embedding.y_position_embeddings.": "boxes.y.",
+    "spatial_embedding.LayerNorm.": "boxes.norm.",
+    "spatial_embedding.spatial_emb_matcher.layers.0.": "boxes.linear.",
+    "visual_embedding.visual_emb_matcher.layers.0.": "projection.",
+}
+"""Names of the paper's published code, written down here too, and ours."""
+
+
 def write_reference(
     start: VT5Start, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, torch.Tensor]:
@@ -94,7 +104,7 @@ def write_reference(
         f"visual_embedding.image_model.{name}": value
         for name, value in weights(folder / "image").items()
     }
-    for theirs, ours in vt5_start._REFERENCE.items():
+    for theirs, ours in PUBLISHED.items():
         published |= {
             theirs + name.removeprefix(ours): value
             for name, value in start.model.state_dict().items()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from hushdoc_training.recipes.docvqa.rows import MAX_QUESTIONS, records_of, rows
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import train_plain, train_private
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
+from hushdoc_training.runs.step_log import StepReport, read_log
 
 KEYED = InventedConfig(document_types=("receipt",), providers=(0, 4), questions="keyed")
 
@@ -76,13 +79,17 @@ def test_a_private_run_claims_its_unit_and_leaves_a_pointer(
             )  # fmt: skip
 
 
+@pytest.mark.parametrize("local", [None, LocalTraining(learning_rate=0.01)])
 def test_factors_of_low_rank_end_in_a_pointers_layers(
-    tmp_path: Path, start: Start, receipts: list[LabelledDocument]
+    tmp_path: Path, start: Start, receipts: list[LabelledDocument], local: LocalTraining | None
 ) -> None:
     own = replace(start, model=copy.deepcopy(start.model))
     before = copy.deepcopy(own.model.state_dict())
-    settings = PrivateSettings(trained="lora:2", learning_rate=0.01)
-    train_private(own, receipts, plan(), settings, out=tmp_path / "run", name="a", quiet=True)
+    rate = {} if local else {"learning_rate": 0.01}
+    settings = PrivateSettings(trained="lora:2", **rate)
+    train_private(
+        own, receipts, plan(), settings, out=tmp_path / "run", name="a", quiet=True, local=local
+    )
     stored = DocVQACheckpoint.load(tmp_path / "run")
     assert stored.claim.training["trained"] == "lora:2"
     after = pointer.load(stored.folder).state_dict()
@@ -94,6 +101,34 @@ def test_factors_of_low_rank_end_in_a_pointers_layers(
         assert after[name].ndim == 2
         assert torch.linalg.matrix_rank(after[name] - before[name], atol=1e-4) <= 2, name
     assert any(name.startswith("reader.") for name in moved)
+
+
+@pytest.mark.parametrize("local", [None, LocalTraining(learning_rate=1e-3)])
+def test_an_interrupted_run_goes_on_with_what_was_charged(
+    tmp_path: Path,
+    start: Start,
+    receipts: list[LabelledDocument],
+    local: LocalTraining | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def train(out: str, *, resume: bool = False) -> tuple[int, bool]:
+        own = replace(start, model=copy.deepcopy(start.model))
+        outcome = train_private(
+            own, receipts, plan(), PrivateSettings(trained="biases"), local=local,
+            out=tmp_path / out, name="receipts", quiet=True, resume=resume,
+        )  # fmt: skip
+        return outcome.charged, outcome.interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StepReport, "show_step", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        assert train("run") == (1, True)
+    assert not (tmp_path / "run" / "checkpoint").exists()
+    assert train("run", resume=True) == (2, False)
+    log = read_log(tmp_path / "run" / "steps.jsonl")
+    assert [entry["charge"] for entry in log if "charge" in entry] == [1, 2]
+    assert train("whole") == (2, False)
+    spent = [DocVQACheckpoint.load(tmp_path / out).claim.guarantees for out in ("run", "whole")]
+    assert spent[0][0].epsilon == spent[1][0].epsilon
 
 
 def test_training_without_privacy_learns_and_is_a_start(
