@@ -54,6 +54,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import docvqa_sets
@@ -61,7 +62,7 @@ import machine
 import torch
 from docvqa_arms import ARCHITECTURES, ARMS, NOT_RUN, QUICK, RECEIPTS, SCALES, Arms
 from docvqa_nearest import NearestLabel
-from docvqa_tables import figures, measured, tables
+from docvqa_tables import figures, measured, require_unrefuted, tables
 
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.audit import provider_membership
@@ -171,6 +172,12 @@ def main() -> int:
         results = made.kept(ARMS)
         for name in options.on:
             print(json.dumps(_on(name, options, nearest, options.work or Path(folder))), flush=True)
+        for architecture in () if options.no_nearest else {arm.split("_")[0] for arm in results}:
+            found = [made.nearest(architecture, seed, NearestLabel()) for seed in seeds]
+            each = [one["anls"] for one in found]
+            nearest[f"arms_{architecture}"] = {"anls": round(fmean(each), 4), "each": each}
+            print(f"what arms of {architecture} are asked, nearest label: {each}", flush=True)
+    require_unrefuted(results)
     for line in tables(results):
         print(line)
     stamp = machine.stamp(began, "torch", "transformers")

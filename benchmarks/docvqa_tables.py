@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 from typing import Any, cast
 
 from hushdoc.labels import LabelledDocument
@@ -15,6 +15,9 @@ Results = Mapping[str, Sequence[Result]]
 """Of each arm that ran, one result for each seed."""
 
 SIDES = ("members", "others")
+
+ATTACK = ("method", "features", "least_questions")
+"""What tells rows of attacks apart."""
 
 
 def measured(answering: Answering, documents: Sequence[LabelledDocument]) -> dict[str, Any]:
@@ -43,7 +46,7 @@ def anls(scores: Sequence[QuestionScore]) -> float:
 
 
 def figures(nearest: Mapping[str, Any], results: Results) -> dict[str, float | None]:
-    """Returns the figures that are goals; None for what did not run.
+    """Returns the figures that are goals, means over seeds; None for what did not run.
 
     What privacy keeps is that of the pointer, or of VT5 where no pointer was trained: of the
     non-private ANLS, and of what that gains over the start.
@@ -64,11 +67,11 @@ def figures(nearest: Mapping[str, Any], results: Results) -> dict[str, float | N
     bounds = [
         result["epsilon_lower"]
         for arm, each in results.items()
-        if arm.endswith("_provider_eps8")
+        if arm.endswith("_eps8")
         for result in each
         if result["epsilon_lower"] is not None
     ]
-    invented = nearest.get("invented", {})
+    invented = nearest.get(f"arms_{product}", nearest.get("invented", {}))
     found = {
         "anls_nearest_label": invented.get("anls"),
         "anls_nearest_label_answerable": invented.get("anls_answerable"),
@@ -93,6 +96,17 @@ def figures(nearest: Mapping[str, Any], results: Results) -> dict[str, float | N
             f"twin_alone_{end}": of(arm, "memorised", "twin_alone"),
         }
     return {**found, "epsilon_lower_eps8": max(bounds, default=None)}
+
+
+def require_unrefuted(results: Results) -> None:
+    """Ends the program where a lower bound of epsilon is above its claim."""
+    for arm, each in results.items():
+        for result in each:
+            if (result["epsilon_lower"] or 0.0) > (result["epsilon"] or 0.0):
+                raise SystemExit(
+                    f"{arm}: canaries show an epsilon of {result['epsilon_lower']:.3f} at least, "
+                    f"and {result['epsilon']:.3f} is claimed. The claim is false."
+                )
 
 
 def tables(results: Results) -> Iterator[str]:
@@ -122,13 +136,11 @@ def tables(results: Results) -> Iterator[str]:
     for number, part in (("4, 10", "attacks"), ("11", "ablation")):
         yield f"\n{number}: s; accuracy, deviation; area; TPR at FPR .1, .03, .01; no bounds"
         for arm, each in results.items():
-            for row in each[0][part]:
-                same = [
-                    _row(one, part, row["method"], row["least_questions"], row["features"])
-                    for one in each
-                ]
-                if all(same):  # not each seed has providers of many questions
-                    yield _line(arm, *_attack(same))
+            rows: dict[str, list[Result]] = {}
+            for row in (row for one in each for row in one[part]):
+                rows.setdefault(str([row[key] for key in ATTACK]), []).append(row)
+            for same in rows.values():  # some seeds have no providers that are asked so much
+                yield _line(arm, *_attack(same), f"{len(same)} of {len(each)} seeds")
 
 
 def _attack(same: Sequence[Result]) -> Iterator[str]:
@@ -142,14 +154,11 @@ def _attack(same: Sequence[Result]) -> Iterator[str]:
         yield f"{fmean(one['tpr_at_fpr'][rate] for one in same):.2f}"
 
 
-def _row(
-    result: Result, part: str, method: str, least: int, features: Sequence[str] | None = None
-) -> Result:
+def _row(result: Result, part: str, method: str, least: int) -> Result:
     """Returns the row of an attack on providers of more than so many questions, empty if none."""
     wanted = method, least
     for row in result[part]:
-        known = row["method"], row["least_questions"]
-        if known == wanted and features in (None, row["features"]):
+        if (row["method"], row["least_questions"]) == wanted:
             return cast(Result, row)
     return {}
 
@@ -182,4 +191,5 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _spread(each: Sequence[Result], *path: str) -> str:
     values = [_at(result, *path) for result in each]
-    return f"{fmean(values):.3f} +-{pstdev(values):.3f}"
+    deviation = f" +-{stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{fmean(values):.3f}{deviation}"
