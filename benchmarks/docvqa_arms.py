@@ -125,7 +125,7 @@ class Scale:
             pointers, of the paper's mechanism alone: all else is `SCALED`.
         steps: Of private training.
         sampling_rate: Of providers; documents have the same.
-        canaries: In every training that protects providers.
+        canaries: In every private training in one place.
         draws: Settings of each forest that are tried.
         seeds: Of the attacks.
     """
@@ -479,9 +479,8 @@ class Arms:
                 kind, epsilon = training.split("_eps")
                 unit = "document" if kind == "document" else "provider"
                 local = PAPER if kind == "local" else None
-                canaries = scale.canaries if unit == "provider" else 0
                 records = scale.providers * (scale.documents if unit == "document" else 1)
-                records += canaries // 2
+                records += scale.canaries // 2
                 if architecture == "pointer" and not local:
                     plan, settings = scaled(unit, float(epsilon), records=records)
                 else:
@@ -503,7 +502,7 @@ class Arms:
                     )
                 train_private(
                     start, documents, plan, settings, out=out, name="receipts", resume=resume,
-                    quiet=True, device=self._device, num_canaries=canaries, local=local,
+                    quiet=True, device=self._device, num_canaries=scale.canaries, local=local,
                     hyperparameter_tuning="unaccounted" if self._receipts else "none",
                 )  # fmt: skip
         made = self._from(str(out), architecture)

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from hushdoc.certificate.claim import Claim
-from hushdoc.errors import CheckpointError, InputError, PrivacyError
+from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc_export.docvqa import export
 from hushdoc_training import audited_claims
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
+from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.models import pointer
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.docvqa import canaries, private, public_inputs
@@ -33,9 +34,17 @@ def start() -> Start:
     return start_from("small", max_tokens=64, max_question=24, vocabulary=lambda: WORDS)
 
 
-def trained(start: Start, found: canaries.Canaries, epsilon: float, folder: Path) -> Claim:
+def trained(
+    start: Start,
+    found: canaries.Canaries,
+    epsilon: float,
+    folder: Path,
+    *,
+    unit: str = "provider",
+    local: LocalTraining | None = None,
+) -> Claim:
     plan = PrivacyPlan.calibrated(
-        privacy_unit="provider",
+        privacy_unit=unit,
         epsilon=epsilon,
         delta=1e-5,
         sampling_rate=1.0,
@@ -44,23 +53,27 @@ def trained(start: Start, found: canaries.Canaries, epsilon: float, folder: Path
         expected_records=60,
     )
     settings = PrivateSettings(trained="all", learning_rate=1e-4, optimizer="sgd")
+    if local is not None:
+        settings = PrivateSettings(trained="all")
     begun = replace(start, model=copy.deepcopy(start.model))
     train_private(
-        begun, found.planted, plan, settings, out=folder, name="canaries", quiet=True, device=CPU
-    )
+        begun, found.planted, plan, settings, out=folder, name="canaries", quiet=True, device=CPU,
+        local=local,
+    )  # fmt: skip
     return DocVQACheckpoint.load(folder).claim
 
 
+@pytest.mark.parametrize("unit", ["provider", "document"])
 def test_much_is_found_where_there_is_hardly_any_noise_and_no_more_than_claimed(
-    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch, unit: str
 ) -> None:
     found = canaries.drawn(start, COUNT, WORDS)
-    claim = trained(start, found, 500.0, tmp_path / "run")
+    claim = trained(start, found, 500.0, tmp_path / "run", unit=unit)
     stored = DocVQACheckpoint.load(tmp_path / "run")
     monkeypatch.setattr(private, "mixed_precision", None)  # small differences are what tells
     run = found.audited(start, pointer.load(stored.folder), claim, device=CPU)
     lower = run.audit.epsilon_lower
-    assert run.audit.unit == "provider"
+    assert run.audit.unit == unit
     assert lower is not None
     assert 0.5 < lower <= run.ceiling, lower
     assert run.details["planted"] == len(found.planted)
@@ -104,10 +117,28 @@ def test_a_private_run_with_canaries_claims_their_bound_and_goes_on_with_its_coi
     assert json.loads((out / canaries.FILE).read_text()) == coins
     with pytest.raises(CheckpointError, match="coins of 41 canaries"):
         canaries.resumed(canaries.drawn(start, 41, WORDS), out)
-    by_document = replace(plan, privacy_unit="document")
-    with pytest.raises(InputError, match="Canaries are providers"):
-        train_private(begun, own, by_document, settings, **{**arguments, "out": tmp_path / "no"})
-    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("architecture", ["pointer", "vt5"])
+@pytest.mark.parametrize("local", [None, LocalTraining(learning_rate=1e-3)])
+def test_canaries_are_heard_in_either_architecture_by_either_mechanism(
+    tmp_path: Path,
+    start: Start,
+    monkeypatch: pytest.MonkeyPatch,
+    architecture: str,
+    local: LocalTraining | None,
+) -> None:
+    if architecture == "vt5":
+        start = start_from("tiny", max_tokens=64, max_question=24, architecture="vt5",
+                           vocabulary=lambda: [*WORDS, "total due"] * 9)  # fmt: skip
+    found = canaries.drawn(start, COUNT, WORDS)
+    claim = trained(start, found, 500.0, tmp_path / "run", local=local)
+    monkeypatch.setattr(private, "mixed_precision", None)  # small differences are what tells
+    run = found.audited(
+        start, start_from(str(tmp_path / "run"), architecture=architecture).model, claim, device=CPU
+    )
+    assert run.audit.epsilon_lower is not None
+    assert 0.3 < run.audit.epsilon_lower <= run.ceiling
 
 
 def test_canaries_are_heard_where_the_last_layer_alone_learns_scaled(

@@ -1,7 +1,8 @@
 """Canary providers: invented ones in a training, each by a coin, for a lower bound of its epsilon.
 
-Every canary is a provider of one page of a few words with one question. It is trained on or left
-out by a fair coin of the operating system, which nobody else sees. Whoever has the start and the
+Every canary is a provider of one document, a page of a few words with one question, and so one
+record whether providers or documents are protected. It is trained on or left out by a fair coin of
+the operating system, which nobody else sees. Whoever has the start and the
 released weights guesses the coins; so many right guesses refute every smaller epsilon
 (`hushdoc_training.audit.one_run`), which two fixed groups of providers never do. Canaries are
 independent of all other documents, so that the bound tells nothing about these.
@@ -32,12 +33,12 @@ from hushdoc_training.recipes.docvqa.private import batch_of
 from hushdoc_training.recipes.docvqa.rows import Example, examples_of
 from hushdoc_training.recipes.docvqa.start import Start
 
-METHOD = "one-run audit: canary providers"
+METHOD = "one-run audit: canary providers of one document each"
 
 CAVEAT = (
-    "{count} invented canary providers took part in the training, each by a coin, beside the "
-    "protected documents: epsilonLower is of this very run. With so many canaries it can be "
-    "{ceiling:.2f} at most, so it refutes no larger epsilon."
+    "{count} invented canary providers of one document each took part in the training, each by a "
+    "coin, beside the protected documents: epsilonLower is of this very run. With so many canaries "
+    "it can be {ceiling:.2f} at most, so it refutes no larger epsilon."
 )
 
 FILE = "canaries.json"

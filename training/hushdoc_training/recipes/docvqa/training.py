@@ -209,7 +209,7 @@ def train_private(
         ledger=ledger,
         documents_changed=documents_changed,
     )
-    found = _canaries(start, plan, num_canaries, out if resume else None)
+    found = _canaries(start, num_canaries, out if resume else None)
     begun = replace(start, model=copy.deepcopy(start.model)) if found else start
     run = RecipeRun(
         out=out,
@@ -271,15 +271,10 @@ def train_private(
     )
 
 
-def _canaries(start: Start, plan: PrivacyPlan, count: int, resumed: Path | None) -> Canaries | None:
+def _canaries(start: Start, count: int, resumed: Path | None) -> Canaries | None:
     """Returns the canaries of a run, of words that the tokenizer knows; None for no canary."""
     if not count:
         return None
-    if plan.privacy_unit != "provider":
-        raise InputError(
-            f"Canaries are providers, and the privacy unit is '{plan.privacy_unit}'; expected "
-            "'provider'. Protect providers, or leave canaries out."
-        )
     if start.asking.image is not None:
         raise InputError(
             "The model reads images of pages, and canaries are pages of words alone. Train without "
