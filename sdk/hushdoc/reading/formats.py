@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ from hushdoc import arguments
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import UnsupportedFormatError
+from hushdoc.reading import markup
 from hushdoc.reading.adapters.azure_read import from_azure_read
 from hushdoc.reading.adapters.docling import from_docling
 from hushdoc.reading.adapters.doctr import from_doctr
@@ -49,22 +49,7 @@ _IMAGE_MARKS = (
     b"GIF87a",
     b"GIF89a",
 )
-_MARKUP_MARKS = (
-    ("HTML", "<!doctype html"),
-    ("HTML", "<html"),
-    ("XML", "<?"),
-    ("XML", "<!doctype"),
-    ("HTML or XML", "<!--"),
-    ("PostScript", "%!ps"),
-    ("PostScript", "%!\n"),
-    ("PostScript", "%!\r"),
-    ("RTF", "{\\rtf"),
-)
 _MORE = "Extra data"  # what Python says where a value of JSON is followed by another
-_TAG = re.compile(r"<([A-Za-z][\w:.-]*)(?:\s[^<>]*)?>")
-_HTML_TAGS = frozenset(
-    ("html", "head", "body", "title", "div", "p", "table", "h1", "h2", "ul", "ol", "center", "font")
-)
 _EPS_MARK = b"\xc5\xd0\xd3\xc6"
 """What EPS files begin with that carry a preview."""
 
@@ -117,10 +102,10 @@ def _by_text(text: str, id: str) -> Recognised:
         return Recognised(format="tesseract-tsv", text=text)
     if start.startswith("<") and PAGE in text:
         return Recognised(format="hocr", text=text)
-    markup = _markup(start, text)
-    if markup is not None:
+    kind = markup.kind(text)
+    if kind is not None:
         raise UnsupportedFormatError(
-            f"'{id}' is {markup}, whose marks would be read as words. Convert it to PDF, an image "
+            f"'{id}' is {kind}, whose marks would be read as words. Convert it to PDF, an image "
             'or plain text; pass format="text" to read it as it stands.'
         )
     if start.startswith(("{", "[")) or id.endswith(".json"):
@@ -135,17 +120,6 @@ def _by_text(text: str, id: str) -> Recognised:
             return Recognised(format="text", text=text)
         return Recognised(format=_json_format(data, id), data=data)
     return Recognised(format="text", text=text)
-
-
-def _markup(start: str, text: str) -> str | None:
-    """Returns what kind of markup a text is; one that only begins with a bracket is none."""
-    for kind, mark in _MARKUP_MARKS:
-        if start[: len(mark)].lower() == mark:
-            return kind
-    tag = _TAG.match(start)
-    if tag is None or f"</{tag[1]}" not in text:
-        return None
-    return "HTML" if tag[1].lower() in _HTML_TAGS else "XML"
 
 
 def _json(text: str, id: str) -> Any:
