@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import reprlib
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -116,6 +117,13 @@ def integer(value: object, *, what: str, least: int = 1) -> int:
     if type(value) is int and value >= least:
         return value
     raise ValueError(f"{what} is {short_repr(value)}; expected an integer >= {least}.")
+
+
+def seconds(value: object, *, what: str) -> float:
+    """Returns a positive number of seconds that a system can wait; else raises ValueError."""
+    if isinstance(value, int | float) and 0 < value < threading.TIMEOUT_MAX:
+        return value
+    raise ValueError(f"{what} is {short_repr(value)}; expected a positive number of seconds.")
 
 
 @contextmanager

@@ -30,8 +30,9 @@ ANIMATED = ("PNG", "GIF", "WEBP")
 MIN_SIDE = 3
 """Images with a shorter side (pixels) hold no text, and OCR engines fail on them."""
 
-MAX_SLENDER = 100
-"""Images so many times as long as wide are no pages: OCR engines take minutes or find nothing."""
+MAX_SLENDER = 25
+"""Longer images than so many times their width are no pages: till receipts are up to 20 times as
+long as wide, and OCR engines take minutes for others or find nothing."""
 
 _SUBFILE_TYPE = 254
 _NO_PAGE = 0b101
@@ -106,9 +107,9 @@ def frame_image(content: bytes, frame: int, *, id: str, limits: ReadingLimits) -
         return _upright(image)
 
 
-def too_slender(image: Image.Image) -> bool:
-    """Returns whether an image that could hold text is no page by its sides."""
-    short, long = sorted(image.size)
+def too_slender(size: tuple[int, int]) -> bool:
+    """Returns whether an image that could hold text is no page by its sides (pixels)."""
+    short, long = sorted(size)
     return short >= MIN_SIDE and long > MAX_SLENDER * short
 
 

@@ -150,11 +150,14 @@ def _from_pdf(
     read: list[int] = []
     unread: list[int] = []
     overlaid: list[int] = []
+    slender: list[int] = []
     missing: MissingExtraError | None = None
     for number, page in enumerate(pdf.text_pages(content, id=id, limits=limits, password=password)):
         size = (page.width, page.height)
         draft.page(*size, image=file or path or content, frame=number, fingerprint=seen)
-        if reader.every_page or (page.needs_ocr and not reader.forbidden and missing is None):
+        wanted = reader.every_page or (page.needs_ocr and not reader.forbidden)
+        too_slender = wanted and images.too_slender(size)
+        if wanted and not too_slender and (reader.every_page or missing is None):
             try:
                 image = pdf.page_image(content, number, size=size, id=id, password=password)
                 words = reader.read(image)
@@ -166,7 +169,9 @@ def _from_pdf(
                 draft.add(words)
                 read.append(number)
                 continue
-        if page.needs_ocr:
+        if too_slender:
+            slender.append(number)
+        elif page.needs_ocr:
             unread.append(number)
         elif page.overlaid:
             overlaid.append(number)
@@ -174,8 +179,11 @@ def _from_pdf(
             draft.word(word, (box.x0, box.y0, box.x1, box.y1))
     if missing is not None and not draft.has_words:
         raise missing
-    document = _finished(draft, reader, read=read, unread=sorted([*unread, *overlaid]))
-    return document, () if reader.forbidden else _unread(id, unread, overlaid, missing)
+    notes = () if reader.forbidden else _unread(id, unread, overlaid, slender, missing)
+    if slender and not draft.has_words:
+        raise UnsupportedFormatError(" ".join(notes))
+    left = sorted([*unread, *overlaid, *slender])
+    return _finished(draft, reader, read=read, unread=left), notes
 
 
 def _from_image(
@@ -189,12 +197,12 @@ def _from_image(
     for number, (frame, image) in enumerate(images.frames(content, id=id, limits=limits)):
         file = path or content
         draft.page(image.width, image.height, image=file, frame=frame, fingerprint=seen)
-        if not reader.forbidden and images.too_slender(image):
+        if not reader.forbidden and images.too_slender(image.size):
             notes.append(
                 f"Page {number} of '{id}' is {image.width} x {image.height} pixels, and pages more "
                 f"than {images.MAX_SLENDER} times as long as wide are not read. Cut it into pages."
             )
-        if reader.forbidden or images.too_slender(image):
+        if reader.forbidden or images.too_slender(image.size):
             unread.append(number)
         else:
             draft.add(reader.read(image))
@@ -218,7 +226,11 @@ def _finished(draft: Draft, reader: Reader, *, read: list[int], unread: list[int
 
 
 def _unread(
-    id: str, unread: list[int], overlaid: list[int], missing: MissingExtraError | None
+    id: str,
+    unread: list[int],
+    overlaid: list[int],
+    slender: list[int],
+    missing: MissingExtraError | None,
 ) -> tuple[str, ...]:
     """Returns that a PDF file's pages show what is not among the document's words."""
     notes = []
@@ -231,6 +243,11 @@ def _unread(
         notes.append(
             f"Images cover most of {pages_of(overlaid)} of '{id}', and the text beside or on "
             'them alone was read. Where they are scans, pass ocr="rapidocr" or ocr="tesseract".'
+        )
+    if slender:
+        notes.append(
+            f"{pages_of(slender)} of '{id}' can't be read by OCR: each is more than "
+            f"{images.MAX_SLENDER} times as long as wide. Cut them into pages."
         )
     return tuple(note[0].upper() + note[1:] for note in notes)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -39,21 +40,27 @@ class RapidOCREngine:
 
     name = READER
 
-    def __init__(self, *, threads: int | None = None) -> None:
+    def __init__(self, *, threads: int | None = None, timeout_seconds: float = 120) -> None:
         """Finds the models that came with the package; it never downloads any.
 
         Args:
             threads: Threads of one model; by default the cores this process may use, which a
                 container's quota may leave it few of.
+            timeout_seconds: How long one page may take, in processor time of the thread that reads
+                it: neither another thread's page nor a busy machine counts. Looked at before each
+                run of a model, of which none can be interrupted.
 
         Raises:
             MissingExtraError: rapidocr or onnxruntime is not installed.
             OCRError: Its models are not where its wheel puts them.
             TelemetryActiveError: The host imported onnxruntime with telemetry on.
-            ValueError: The number of threads is not an integer >= 1.
+            ValueError: The number of threads is not an integer >= 1, or the time is no positive
+                number.
         """
         if threads is not None:
             arguments.integer(threads, what="threads")
+        self._timeout = arguments.seconds(timeout_seconds, what="timeout_seconds")
+        self._end = 0.0
         telemetry.keep_off()
         from importlib import metadata
         from importlib.util import find_spec
@@ -71,6 +78,7 @@ class RapidOCREngine:
         settings["EngineConfig.onnxruntime.intra_op_num_threads"] = threads or usable_cores()
         try:
             self._engine = rapidocr.RapidOCR(params=settings)
+            self._watch_models()
         except Exception as error:  # its exceptions share no base but Exception
             raise OCRError(f"RapidOCR can't start: {error}. Install it again.") from error
         self._lock = forking.Lock("RapidOCR")
@@ -82,16 +90,21 @@ class RapidOCREngine:
         if min(image.size) < MIN_SIDE:
             return []
         words: list[Word] = []
+        seconds = self._timeout
         for (left, top), piece in pieces(image.convert("RGB"), LONGEST):
+            found, seconds = self._read_piece(piece, seconds)
             first = max((word.segment or 0 for word in words), default=-1) + 1
-            for word in self._read_piece(piece):
+            for word in found:
                 box = word.box
                 moved = Box(x0=box.x0 + left, y0=box.y0 + top, x1=box.x1 + left, y1=box.y1 + top)
                 words.append(replace(word, box=moved, segment=first + (word.segment or 0)))
         return words
 
-    def _read_piece(self, image: Image.Image) -> list[Word]:
-        """Returns the words of an image that the engine doesn't shrink until its lines are lost."""
+    def _read_piece(self, image: Image.Image, seconds: float) -> tuple[Sequence[Word], float]:
+        """Returns the words of an image whose lines are not lost when it is shrunk; the time left.
+
+        The time is that of this thread's processor, under the lock.
+        """
         import numpy as np
 
         drawn, size = _fitting(image)
@@ -99,7 +112,12 @@ class RapidOCREngine:
         pixels = np.ascontiguousarray(np.asarray(drawn)[:, :, ::-1])
         try:
             with self._lock:
+                self._end = time.thread_time() + seconds
+                self._require_time()
                 answer = self._engine(pixels)
+                seconds = self._end - time.thread_time()
+        except OCRError:
+            raise
         except Exception as error:  # its exceptions share no base but Exception
             raise OCRError(
                 f"RapidOCR failed on an image of {image.width} x {image.height} pixels: "
@@ -108,7 +126,29 @@ class RapidOCREngine:
         draft = Draft(id="page", reader=READER, limits=ReadingLimits())
         draft.page(*size, pixels=image.size)
         _add_answer(draft, answer, size=size)
-        return list(draft.words())
+        return draft.words(), seconds
+
+    def _watch_models(self) -> None:
+        """Has the time looked at before each run of a model: a piece takes up to hundreds."""
+        for step in STEPS:
+            # Loaded when they are first needed, from 3.10 on.
+            load = getattr(self._engine, f"_load_{step}_model", None)
+            model = load() if load is not None else getattr(self._engine, f"text_{step}")
+            model.session = self._timed(model.session)
+
+    def _timed(self, session: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def run(content: Any) -> Any:
+            self._require_time()
+            return session(content)
+
+        return run
+
+    def _require_time(self) -> None:
+        if time.thread_time() >= self._end:
+            raise OCRError(
+                f"RapidOCR took more than {self._timeout:g} seconds of processor time for a page. "
+                "Pass a smaller image, or an engine with a longer timeout_seconds."
+            )
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -57,13 +56,7 @@ class TesseractEngine:
             raise ValueError(
                 f'languages is {arguments.short_repr(languages)}; expected names such as "eng+deu".'
             )
-        if not (
-            isinstance(timeout_seconds, int | float) and 0 < timeout_seconds < threading.TIMEOUT_MAX
-        ):
-            raise ValueError(
-                f"timeout_seconds is {arguments.short_repr(timeout_seconds)}; expected a positive "
-                "number of seconds."
-            )
+        timeout = arguments.seconds(timeout_seconds, what="timeout_seconds")
         found = program()
         if found is None:
             raise OCRError(
@@ -73,7 +66,7 @@ class TesseractEngine:
             )
         self._program = found
         self._languages = languages
-        self._timeout = timeout_seconds
+        self._timeout = timeout
         self.version = f"{_version(found, languages)} ({languages})"
 
     def read(self, image: Image.Image) -> list[Word]:

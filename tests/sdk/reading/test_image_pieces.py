@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 from PIL import Image, ImageDraw
 
-from hushdoc.reading import rapidocr
+from hushdoc.reading import OCRCache, open_document
 from hushdoc.reading.image_pieces import pieces
+from hushdoc.reading.images import MAX_SLENDER
 
 
 def receipt(width: int, height: int, step: int = 50) -> tuple[Image.Image, int]:
@@ -47,8 +50,10 @@ def test_no_line_is_cut() -> None:
 @pytest.mark.slow
 def test_every_line_of_a_long_receipt_is_read() -> None:
     """In one piece it is shrunk until nothing can be read."""
-    page, lines = receipt(400, 16_000)
-    words = rapidocr.default_engine().read(page)
+    page, lines = receipt(400, 10_000)
+    assert page.height == MAX_SLENDER * page.width
+    page.save(stream := io.BytesIO(), "PNG")
+    words = open_document(stream.getvalue(), ocr="rapidocr", cache=OCRCache()).pages[0].words
     assert [word.text for word in words[1::2]] == [str(100 + number) for number in range(lines)]
     assert [word.segment for word in words] == [number // 2 for number in range(2 * lines)]
     tops = [word.box.y0 for word in words[::2]]

@@ -360,13 +360,24 @@ def test_an_engine_of_ones_own_is_checked_too(spoil: Callable[[Word], Word]) -> 
     assert len(cache) == 0
 
 
-def test_images_too_slender_for_a_page_are_refused_and_do_not_cost_the_others(
-    tmp_path: Path,
-) -> None:
-    """An image of 65,327 x 169 pixels took an OCR engine minutes."""
+@pytest.mark.parametrize("size", [(30_000, 310), (310, 30_000), (65_327, 169), (2001, 80)])
+def test_images_too_slender_for_a_page_are_refused(size: tuple[int, int]) -> None:
+    """One of 65,327 x 169 pixels took an OCR engine minutes, one of 30,000 x 310 more than one."""
+    said = f"{size[0]} x {size[1]} pixels, and pages more than 25"
+    with pytest.raises(UnsupportedFormatError, match=said):
+        open_document(saved(Image.new("L", size, 255), "PNG"), ocr=Corner(), cache=OCRCache())
+
+
+@pytest.mark.parametrize("size", [(400, 6000), (80, 2000), (2000, 80)])
+def test_long_receipts_are_pages(size: tuple[int, int]) -> None:
+    page = Image.new("RGB", size, "white")
+    page.paste(marked(), (0, 0))
+    document = open_document(saved(page, "PNG"), ocr=Corner(), cache=OCRCache())
+    assert document.num_words == 1
+
+
+def test_a_slender_image_does_not_cost_the_others(tmp_path: Path) -> None:
     line = Image.new("L", (6000, 50), 255)
-    with pytest.raises(UnsupportedFormatError, match="6000 x 50 pixels, and pages more than 100"):
-        open_document(saved(line, "PNG"), ocr=Corner())
     line.save(tmp_path / "scan.tif", save_all=True, append_images=[marked()])
     with pytest.warns(ReadingWarning, match="Page 0 of 'scan' is 6000 x 50"):
         document = open_document(tmp_path / "scan.tif", ocr=Corner())

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import os
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import hushdoc_pdf_files as pdfs
 import pytest
@@ -23,11 +27,13 @@ from hushdoc.errors import (
     MissingExtraError,
     OCRError,
     OCRRequiredError,
+    UnsupportedFormatError,
 )
 from hushdoc.reading import (
     OCRCache,
     OCREngine,
     RapidOCREngine,
+    ReadingWarning,
     TesseractEngine,
     open_document,
     rapidocr,
@@ -111,6 +117,20 @@ def image_page(path: Path, stamp: bytes = b"", strips: int = 1) -> bytes:
         shows=f"/XObject << {names} >>",
     )
     return content
+
+
+@pytest.mark.parametrize("reader", ["here", "process"])
+def test_slender_pages_of_a_pdf_file_are_not_read_by_ocr(reader: str) -> None:
+    engine, box = Counting(), "[0 0 3000 30]"
+    drawn, shown = b"0 0 9 9 re f\n", pdfs.shown("typed", x=9, y=9)
+    with pytest.raises(UnsupportedFormatError, match="Page 0 of 'document' can't be read by OCR"):
+        open_document(pdfs.file([drawn], box=box), ocr=engine, reader=reader)
+    with pytest.warns(ReadingWarning, match="Pages 0, 1 of 'document' can't be read by OCR: each"):
+        document = open_document(pdfs.file([drawn, shown], box=box), ocr=engine, reader=reader)
+    assert texts(document) == [[], ["typed"]]
+    assert document.source.unread_pages == (0, 1)
+    assert engine.calls == 0
+    assert texts(open_document(pdfs.file([shown], box=box), reader=reader)) == [["typed"]]
 
 
 class Counting:
@@ -355,6 +375,56 @@ def test_many_threads_share_one_engine(fixtures: Path) -> None:
 
 def test_the_program_of_this_machine_is_the_one_that_is_found() -> None:
     assert tesseract.program() == shutil.which("tesseract")
+
+
+BURNED = 0.3
+
+
+def burn(pixels: object) -> None:
+    """Takes processor time, as an engine does, and finds nothing."""
+    end = time.thread_time() + BURNED
+    while time.thread_time() < end:
+        pass
+
+
+def test_a_page_that_takes_rapidocr_too_long_is_refused_between_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = RapidOCREngine(threads=1, timeout_seconds=1.5 * BURNED)
+    read: list[object] = []
+    monkeypatch.setattr(engine, "_engine", lambda pixels: (read.append(pixels), burn(pixels))[1])
+    path = png(Image.new("RGB", (300, 7500), "white"))
+    with pytest.raises(OCRError, match=r"took more than 0.45 seconds of processor time") as raised:
+        open_document(path, ocr=engine, cache=OCRCache())
+    assert (raised.value.code, raised.value.exit_code) == ("OCR_FAILED", 6)
+    assert len(read) == 2  # of four pieces
+    monkeypatch.setattr(engine, "_engine", lambda pixels: Line())
+    assert open_document(png(Image.new("RGB", (100, 100))), ocr=engine).num_words == 2
+
+
+def test_what_a_page_waits_is_not_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine, and other threads' pages, would else have a page refused by chance."""
+    engine = RapidOCREngine(threads=1, timeout_seconds=BURNED)
+    monkeypatch.setattr(engine, "_engine", lambda pixels: time.sleep(BURNED))
+    assert engine.read(Image.new("RGB", (300, 7500), "white")) == []
+
+
+def test_rapidocr_looks_at_the_time_before_each_run_of_a_model(
+    fixtures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A piece is read in up to hundreds of runs. This clock moves on when it is looked at."""
+    monkeypatch.setattr(rapidocr, "time", SimpleNamespace(thread_time=itertools.count().__next__))
+    image = Image.open(fixtures / "page.png")
+    # Looked at when the piece begins, then before lines are found, turned and read.
+    with pytest.raises(OCRError, match="took more than 3.5 seconds"):
+        RapidOCREngine(threads=1, timeout_seconds=3.5).read(image)
+    found = RapidOCREngine(threads=1, timeout_seconds=4.5).read(image)
+    assert [word.text for word in found] == TEXT
+
+
+def png(image: Image.Image) -> bytes:
+    image.save(stream := io.BytesIO(), "PNG")
+    return stream.getvalue()
 
 
 class Line:

@@ -275,6 +275,7 @@ PARTS: Mapping[str, Call] = {
     ),
     "OCRCache(max_pages=)": lambda _, bad: reading.OCRCache(max_pages=bad),
     "OCRCache(folder=)": lambda _, bad: reading.OCRCache(folder=bad),
+    "RapidOCREngine(timeout_seconds=)": lambda _, bad: reading.RapidOCREngine(timeout_seconds=bad),
     "TesseractEngine(languages=)": lambda _, bad: reading.TesseractEngine(languages=bad),
     "TesseractEngine(timeout_seconds=)": lambda _, bad: reading.TesseractEngine(
         timeout_seconds=bad
