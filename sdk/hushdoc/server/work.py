@@ -87,12 +87,12 @@ class Work:
             self._free.release()
             raise
         self.running += 1
-        future.add_done_callback(partial(self._note_end, loop, began))
+        answer: asyncio.Future[Answer] = loop.create_future()
+        future.add_done_callback(partial(self._note_end, loop, answer, began))
         try:
-            waited_for = asyncio.shield(asyncio.wrap_future(future))
-            return await asyncio.wait_for(waited_for, self._limits.answer_seconds)
+            return await asyncio.wait_for(answer, self._limits.answer_seconds)
         except TimeoutError as error:
-            if future.done():  # the call itself raised it
+            if not answer.cancelled():  # the call itself raised it
                 raise
             raise RequestRefusedError(
                 f"Answering took more than {self._limits.answer_seconds:g} seconds. Send fewer "
@@ -105,16 +105,29 @@ class Work:
         """Ends the threads once what they run has ended."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _note_end(self, loop: asyncio.AbstractEventLoop, began: float, done: Future[Any]) -> None:
+    def _note_end(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        answer: asyncio.Future[Any],
+        began: float,
+        done: Future[Any],
+    ) -> None:
         with suppress(RuntimeError):  # the server ended meanwhile
-            loop.call_soon_threadsafe(self._ended, done, began)
+            loop.call_soon_threadsafe(self._ended, answer, began, done)
 
-    def _ended(self, done: Future[Any], began: float) -> None:
+    def _ended(self, answer: asyncio.Future[Any], began: float, done: Future[Any]) -> None:
+        # The place is free before anybody hears the answer, and so before they ask again.
         self.running -= 1
         self._free.release()
         self._mean_seconds += 0.1 * (time.monotonic() - began - self._mean_seconds)
-        if not done.cancelled():
-            done.exception()
+        if done.cancelled():
+            answer.cancel()
+        elif not answer.done():  # somebody still waits
+            error = done.exception()
+            if error is None:
+                answer.set_result(done.result())
+            else:
+                answer.set_exception(error)
 
     def _busy(self, why: str) -> RequestRefusedError:
         ahead = (self.waiting + self.running) / self._limits.concurrency

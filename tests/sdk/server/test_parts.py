@@ -12,6 +12,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,31 @@ def test_nothing_is_read_for_a_client_that_left_and_failures_free_their_place() 
         assert await work.run(lambda: 7, is_gone=stays) == 7
 
     working(Limits(concurrency=1, queue=0), use)
+
+
+def test_a_place_is_free_before_its_answer_is_heard() -> None:
+    async def use(work: Work) -> None:
+        for number in range(1000):
+            assert await work.run(partial(abs, number), is_gone=stays) == number
+            assert work.running == 0
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # a thread that ends its call is interrupted anywhere in it
+    try:
+        working(Limits(concurrency=1, queue=0), use)
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_a_call_that_raises_a_timeout_of_its_own_took_no_time_of_the_server() -> None:
+    def raises() -> None:
+        raise TimeoutError("its own")
+
+    async def use(work: Work) -> None:
+        with pytest.raises(TimeoutError, match="its own"):
+            await work.run(raises, is_gone=stays)
+
+    working(Limits(), use)
 
 
 def test_all_bodies_together_have_a_limit() -> None:
