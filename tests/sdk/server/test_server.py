@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra [server] is not installed")
-pytest.importorskip("torch", reason="tiny artifacts are exported with torch")
 
 import hushdoc_builders
 import hushdoc_pdf_files as pdfs
