@@ -54,11 +54,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import crfsuite_peer
 import machine
@@ -80,20 +80,17 @@ from crf_arms import (
 )
 from invented_clauses import documents, labels_of
 
-if TYPE_CHECKING:
-    pass
-
 ROWS = 2**21
 GOALS = {
     "parity_mismatches": (0, 0),
     "tokens_per_cpu_second_ratio": (50, None),
+    "ratio_to_plain_strings": (20, None),
     "load_ms": (None, 15),
     "rss_mb": (None, 60),
     "file_mb": (None, 4.3),
     "privatise_s": (None, 2),
 }
-"""For each figure the least and the most it may be."""
-
+"""For each figure the least and the most it may be, at every level that it has."""
 
 BLOCK_DOCUMENTS = 20
 """Documents that one reads before the other does."""
@@ -136,6 +133,9 @@ def compare(scale: Scale) -> dict[str, Any]:
         found = {
             "parity_mismatches": sum(level["mismatches"] for level in levels.values()),
             "tokens_per_cpu_second_ratio": levels["sentence"]["ratio"],
+            "ratio_to_plain_strings": {
+                name: level["ratio_to_plain_strings"] for name, level in levels.items()
+            },
             **measure_artifact(Path(scratch), scale.rounds),
             "privatise_s": max(filled.values()),
         }
@@ -144,10 +144,7 @@ def compare(scale: Scale) -> dict[str, Any]:
         print(f"{name}: {found[name]} (goal: {goal})")
     return {
         **found,
-        "goals_met": all(met(found[name], *limits) for name, limits in GOALS.items()),
-        "ratio_to_plain_strings": {
-            name: level["ratio_to_plain_strings"] for name, level in levels.items()
-        },
+        "goals_met": goals_met(found),
         "ratio_to_plain_strings_from_tokens": {
             name: level["ratio_to_plain_strings_from_tokens"] for name, level in levels.items()
         },
@@ -166,9 +163,13 @@ def compare(scale: Scale) -> dict[str, Any]:
     }
 
 
-def met(value: float, least: float | None, most: float | None) -> bool:
-    """Returns whether a figure is within its goal."""
-    return (least is None or value >= least) and (most is None or value <= most)
+def goals_met(found: Mapping[str, Any]) -> bool:
+    """Returns whether every figure is within its goal."""
+    return all(
+        (least is None or value >= least) and (most is None or value <= most)
+        for name, (least, most) in GOALS.items()
+        for value in (found[name].values() if isinstance(found[name], dict) else [found[name]])
+    )
 
 
 def compare_level(level: str, scale: Scale) -> dict[str, Any]:
