@@ -11,6 +11,10 @@ files that all of them read and in which one of them found a word. A file is `ag
 two agree with each other by more than MARGIN more than either does with us. `--html` shows those
 first, with the words in question.
 
+`lose_words` counts the files of `compared_with_pdfium` whose words lack characters that PDFium
+alone finds on the pages: the same pypdfium2, asked for the text before anything is done to a page.
+How characters are divided into words doesn't count, nor do files with a page that needs OCR.
+
     python benchmarks/wild_files.py DIR [--quick] [--pymupdf PYTHON] [--html page.html]
 
 The last line is one JSON object. `--quick` reads a sample, for at most 45 seconds.
@@ -40,7 +44,7 @@ from typing import Any
 
 import machine
 import wild_report
-from wild_peers import Words, jaccard, normalised, readers, versions
+from wild_peers import Words, jaccard, lost, normalised, raw_pdfium, readers, versions
 
 from hushdoc.document.page import Box, Word
 from hushdoc.errors import EmptyDocumentError, HushdocError, OCRRequiredError
@@ -58,7 +62,10 @@ _fork = multiprocessing.get_context("fork")
 
 @dataclass(kw_only=True)
 class Outcome:
-    """What became of a file; `words` by reader, None where that one refused it."""
+    """What became of a file; `words` by reader, None where that one refused it.
+
+    `raw` is what PDFium alone finds; `is_text`: no page needs OCR.
+    """
 
     path: Path
     kind: str
@@ -66,12 +73,22 @@ class Outcome:
     seconds: float = 0.0
     peak_mb: float = 0.0
     words: dict[str, Words | None] = field(default_factory=dict)
+    raw: Words | None = None
+    is_text: bool = False
 
     @property
     def is_compared(self) -> bool:
         """Whether several programs read it, and one of them found a word."""
         read = list(self.words.values())
         return len(read) > 1 and None not in read and any(read)
+
+    @property
+    def loses(self) -> int | None:
+        """How many characters that PDFium finds are in no word of ours; None: not compared."""
+        ours = self.words.get(OURS)
+        if self.raw is None or ours is None or not self.is_text:
+            return None
+        return lost(self.raw, ours)
 
     def pairs(self) -> dict[str, float]:
         """Returns the Jaccard index of each two readers."""
@@ -128,7 +145,7 @@ def main() -> int:
 def _watched(paths: Sequence[Path], options: argparse.Namespace) -> Iterator[Outcome]:
     """Yields the outcome of each file, with progress on standard error."""
     began = time.monotonic()
-    others = readers(options.pymupdf)
+    others, pdfium = readers(options.pymupdf), raw_pdfium()
     import pypdfium2  # noqa: F401 - once, for the processes of all files
 
     for number, path in enumerate(paths, start=1):
@@ -136,6 +153,7 @@ def _watched(paths: Sequence[Path], options: argparse.Namespace) -> Iterator[Out
         if _is_pdf(path) and outcome.kind in ("ok", "typed"):
             for name, read in others.items():
                 outcome.words[name] = read(path, 4.0 * options.seconds)
+            outcome.raw = pdfium(path, 4.0 * options.seconds)
         yield outcome
         took = time.monotonic() - began
         if options.quick and took > QUICK_SECONDS:
@@ -180,8 +198,9 @@ def _open(path: Path, seconds: int, sender: Connection) -> None:
     warnings.simplefilter("ignore")
     told: dict[str, Any] = {"kind": "ok"}
     words: Words | None = None
+    is_text = True
     try:
-        words = _words(path)
+        words, is_text = _words(path)
     except HushdocError as error:
         words = Counter() if isinstance(error, EmptyDocumentError) else None
         kind = "untyped" if error.code == "INTERNAL_ERROR" else "typed"
@@ -193,17 +212,20 @@ def _open(path: Path, seconds: int, sender: Connection) -> None:
         "seconds": time.process_time(),
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6,
         "words": {OURS: words},
+        "is_text": is_text,
     }
     sender.send(told)
 
 
-def _words(path: Path) -> Words:
+def _words(path: Path) -> tuple[Words, bool]:
+    """Returns the words of a file, and whether no page needs OCR."""
     try:
         document = open_document(path, ocr="none")
     except OCRRequiredError:
         open_document(path, ocr=NoEngine())
-        return Counter()
-    return normalised(word.text for page in document.pages for word in page.words)
+        return Counter(), False
+    words = normalised(word.text for page in document.pages for word in page.words)
+    return words, document.source is not None and not document.source.unread_pages
 
 
 def figures(found: Sequence[Outcome], options: argparse.Namespace) -> Mapping[str, object]:
@@ -211,6 +233,7 @@ def figures(found: Sequence[Outcome], options: argparse.Namespace) -> Mapping[st
     kinds = Counter(one.kind for one in found)
     compared = [one for one in found if one.is_compared]
     pairs = [one.pairs() for one in compared]
+    losses = [one.loses for one in found if one.loses is not None]
     means = {name: round(fmean(one[name] for one in pairs), 4) for name in (pairs or [{}])[0]}
     return {
         "files": len(found),
@@ -220,6 +243,8 @@ def figures(found: Sequence[Outcome], options: argparse.Namespace) -> Mapping[st
         "compared": len(compared),
         "jaccard_mean": means,
         "against": sum(one.against > MARGIN for one in compared),
+        "compared_with_pdfium": len(losses),
+        "lose_words": sum(loss > 0 for loss in losses),
         "quick": options.quick,
         "versions": {"pypdfium2": version("pypdfium2"), **versions(options.pymupdf)},
         "date": datetime.now(UTC).date().isoformat(),

@@ -1,9 +1,10 @@
 """What other programs read in a PDF file, and how much of it two of them share.
 
 A word is what a program calls one: an item of PyMuPDF's `get_text("words")`, a `<word>` of
-Poppler's `pdftotext -bbox`, a `Word` of ours. Each goes through the same normalisation: NFKC (which
-takes ligatures apart), hyphens of every kind as "-", without characters that are not seen (control
-and format characters, private use, U+FFFD), split once more where that made whitespace.
+Poppler's `pdftotext -bbox`, a `Word` of ours, and in PDFium's text what whitespace divides. Each
+goes through the same normalisation: NFKC (which takes ligatures apart), hyphens of every kind as
+"-", without characters that are not seen (control and format characters, private use, U+FFFD),
+split once more where that made whitespace.
 """
 
 from __future__ import annotations
@@ -23,6 +24,18 @@ from pathlib import Path
 
 Words = Counter[str]
 
+_PDFIUM = """
+import json, sys, pypdfium2
+for line in sys.stdin:
+    words = None
+    try:
+        with pypdfium2.PdfDocument(json.loads(line)) as file:
+            pages = [page.get_textpage().get_text_bounded() for page in file]
+            words = [word for text in pages for word in text.split()]
+    except Exception:
+        pass
+    print(json.dumps(words), flush=True)
+"""
 _PYMUPDF = """
 import json, sys, pymupdf
 pymupdf.TOOLS.mupdf_display_errors(False)
@@ -60,6 +73,16 @@ def jaccard(one: Words, other: Words) -> float:
     return (one & other).total() / either if either else 1.0
 
 
+def lost(words: Words, ours: Words) -> int:
+    """Returns how many characters of the words ours lack, however either is divided into words."""
+    return (Counter("".join(words.elements())) - Counter("".join(ours.elements()))).total()
+
+
+def raw_pdfium() -> Program:
+    """Returns PDFium by pypdfium2, asked for the text on each page of a file as it stands."""
+    return Program(sys.executable, _PDFIUM)
+
+
 def readers(pymupdf: str | None) -> Mapping[str, Callable[[Path, float], Words | None]]:
     """Returns the programs that are installed; `pymupdf` is a Python interpreter that has it.
 
@@ -68,7 +91,7 @@ def readers(pymupdf: str | None) -> Mapping[str, Callable[[Path, float], Words |
     python = pymupdf or (sys.executable if importlib.util.find_spec("pymupdf") else None)
     found: dict[str, Callable[[Path, float], Words | None]] = {}
     if python is not None:
-        found["pymupdf"] = PyMuPDF(python)
+        found["pymupdf"] = Program(python, _PYMUPDF)
     program = shutil.which("pdftotext")
     if program is not None:
         poppler = [program, "-q", "-enc", "UTF-8", "-bbox"]
@@ -90,12 +113,12 @@ def versions(pymupdf: str | None) -> dict[str, str]:
     return found
 
 
-class PyMuPDF:
-    """PyMuPDF in a process that reads one file after the other; one that hangs is replaced."""
+class Program:
+    """A process of Python that reads one file after the other; one that hangs is replaced."""
 
-    def __init__(self, python: str) -> None:
-        """Takes the interpreter that has it."""
-        self._command = [python, "-c", _PYMUPDF]
+    def __init__(self, python: str, code: str) -> None:
+        """Takes the interpreter, and what answers each line, a path in JSON, with its words."""
+        self._command = [python, "-c", code]
         self._process: subprocess.Popen[str] | None = None
 
     def __call__(self, path: Path, seconds: float) -> Words | None:

@@ -7,17 +7,21 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-MOST_FILES, MOST_WORDS = 200, 40
+MOST_FILES, MOST_WORDS, MOST_CHARACTERS = 200, 40, 200
 
 
 def print_report(found: Sequence[Any]) -> None:
-    """Prints the files that failed without a typed error, and those that others read otherwise."""
+    """Prints files that failed without a typed error, that others read otherwise, or lose words."""
     for one in found:
         if one.kind in ("untyped", "hung"):
             print(f"{one.kind:<8} {one.path}  {one.detail}")
     for one in _worst(found)[:20]:
         pairs = ", ".join(f"{name} {value:.2f}" for name, value in one.pairs().items())
         print(f"against {one.against:.2f}  {one.path.name}: {pairs}")
+    for one in found:
+        if one.loses:
+            lacking = " ".join(one.raw - one.words["hushdoc"])[:MOST_CHARACTERS]
+            print(f"loses {one.loses} characters  {one.path.name}: {lacking}")
 
 
 def page(found: Sequence[Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 from collections import Counter
@@ -33,6 +34,7 @@ def test_files_are_counted_by_what_became_of_them(tmp_path: Path, run: Any) -> N
         "untyped": 0,
         "hung": 0,
     }, printed
+    assert (result["compared_with_pdfium"], result["lose_words"]) == (1, 0)
     assert 10 < result["peak_mb"] < 4000
     assert {"date", "machine", "python", "versions", "jaccard_mean", "against"} <= result.keys()
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -46,11 +48,11 @@ def test_a_file_that_never_ends_is_hung_and_one_that_fails_untyped(
     path = tmp_path / "a.pdf"
     path.write_bytes(pdfs.file([pdfs.shown("Total")]))
 
-    def endless(path: Path) -> Counter[str]:
+    def endless(path: Path) -> tuple[Counter[str], bool]:
         while True:
             pass
 
-    def failing(path: Path) -> Counter[str]:
+    def failing(path: Path) -> tuple[Counter[str], bool]:
         raise ZeroDivisionError(path.name)
 
     monkeypatch.setattr(wild_files, "_words", endless)
@@ -70,6 +72,43 @@ def test_a_file_is_against_us_where_the_others_agree() -> None:
     )
     assert (refused.against, refused.is_compared) == (1.0, False)
     assert "newempty" in wild_report.page([one])
+
+
+def test_files_that_lose_words_of_pdfium_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stamp on a scan is no loss: OCR has to read the page."""
+    for name in ("torn.pdf", "whole.pdf"):
+        (tmp_path / name).write_bytes(pdfs.file([pdfs.shown("Total due in May")]))
+    scan = pdfs.strips(1, size=(612, 792), top=792, height=792) + pdfs.shown("Received")
+    shows, image = "/XObject << /Im1 12 0 R >>", pdfs.image(1, 1, b"\x80")
+    (tmp_path / "stamped.pdf").write_bytes(pdfs.file([scan], shows=shows, objects=[image]))
+    (tmp_path / "cut.pdf").write_bytes(b"%PDF-1.7 and no more")
+    read = wild_files._words
+
+    def losing(path: Path) -> tuple[Counter[str], bool]:
+        words, is_text = read(path)
+        return (words - Counter(["due"]) if path.name == "torn.pdf" else words), is_text
+
+    monkeypatch.setattr(wild_files, "_words", losing)
+    options = argparse.Namespace(pymupdf=None, quick=False, seconds=20)
+    found = list(wild_files._watched(sorted(tmp_path.iterdir()), options))
+    assert {one.path.name: one.loses for one in found} == {
+        "cut.pdf": None,
+        "stamped.pdf": None,
+        "torn.pdf": 3,
+        "whole.pdf": 0,
+    }
+    told = wild_files.figures(found, options)
+    assert (told["compared_with_pdfium"], told["lose_words"]) == (2, 1)
+    wild_report.print_report(found)
+    assert "loses 3 characters  torn.pdf: due" in capsys.readouterr().out
+
+
+def test_a_word_that_is_divided_otherwise_is_not_lost() -> None:
+    new, apart = Counter(["newempty"]), Counter(["new", "empty"])
+    assert wild_peers.lost(new, apart) == wild_peers.lost(apart, new) == 0
+    assert wild_peers.lost(new + new, apart) == 8
 
 
 def test_words_are_written_alike() -> None:
