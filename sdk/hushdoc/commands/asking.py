@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -166,6 +166,17 @@ def _print(asked: Asked, *, several: bool) -> None:
                 place = "no place" if item.page is None else f"page {item.page}"
                 place += ", much the same words" if item.evidence == "matched" else ""
                 print(f"    {shown(item.text)}  {item.score:.2f}  {place}")
-    for warning in first.warnings:
-        print(f"  note: {shown(warning, limit=2000)}")
+    for warning, questions in _notes(asked.answers).items():
+        named = ", ".join(f'"{shown(question)}"' for question in questions)
+        about = "" if len(questions) == len(asked.answers) else f" on {named}"
+        print(f"  note{about}: {shown(warning, limit=2000)}")
     print(end="", flush=True)
+
+
+def _notes(answers: Iterable[Answers]) -> dict[str, list[str]]:
+    """Returns each warning once, with the questions that it belongs to."""
+    found: dict[str, list[str]] = {}
+    for answer in answers:
+        for warning in dict.fromkeys(answer.warnings):
+            found.setdefault(warning, []).append(answer.question)
+    return found

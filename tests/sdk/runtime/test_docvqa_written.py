@@ -174,6 +174,39 @@ def test_ask_free_says_what_has_no_place(
     assert "page 0, much the same words" in capsys.readouterr().out
 
 
+def test_ask_prints_each_warning_once_and_names_its_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hushdoc_command_runs.write_policy(tmp_path, tiny.TRUST)
+    long = Document.from_words(["a" * 300], [(0, 0, 5, 5)], width=9, height=9).pages
+    asked = replace(vt5.document("a"), pages=(*vt5.document("a").pages, *long))
+    Path("a.json").write_text(json.dumps(asked.to_dict()))
+    folder = resealed(tmp_path / "cut", max_answer=5)
+
+    def notes(*questions: str) -> list[str]:
+        told = [part for question in questions for part in ("-q", question)]
+        code = hushdoc_command_runs.run("ask", folder, "a.json", *told, "--policy", "policy.toml")
+        assert code == 0
+        lines = capsys.readouterr().out.splitlines()
+        return [line.strip() for line in lines if line.startswith("  note")]
+
+    sent, number = "Who sent it?", "Which number?"
+    lost = (
+        "Page 1: 1 word (0) exceed one whole window of 69 tokens; the model read only their "
+        "beginning."
+    )
+    cut = "Candidate 1 had no end within 5 tokens and was cut there."
+    assert notes(sent) == [f"note: {lost}"]
+    assert notes(TOTAL) == [f"note: {lost}", f"note: {cut}"]
+    assert notes(sent, TOTAL) == [f"note: {lost}", f'note on "{TOTAL}": {cut}']
+    assert notes(number, sent, TOTAL) == [
+        f"note: {lost}",
+        f'note on "{number}", "{TOTAL}": {cut}',
+    ]
+    assert notes(number, TOTAL) == [f"note: {lost}", f"note: {cut}"]
+
+
 def test_calibrated_scores_are_the_share_of_right_answers(tmp_path: Path) -> None:
     known = {name: [item for item in vt5.LEARNED if item[0] == name] for name in vt5.PAGES}
     # Every second answer is declared to be wrong.
@@ -207,13 +240,13 @@ def test_calibrated_scores_are_the_share_of_right_answers(tmp_path: Path) -> Non
     assert mapped.ask(vt5.document("a"), TOTAL) == found
 
 
-def resealed(out: Path, graphs: dict[str, Any], files: dict[str, bytes] | None = None) -> Path:
-    """Returns a copy with another description of its graphs, soundly signed: a wrong export."""
+def resealed(out: Path, **preprocessing: Any) -> Path:
+    """Returns a copy with other settings or graphs described, soundly signed: a wrong export."""
     opened = artifact.open_artifact(tiny.sealed_vt5(), tiny.policy())
     contents = {subject.name: opened.read(subject.name) for subject in opened.subjects}
     manifest = json.loads(contents["hushdoc.json"])
-    manifest["preprocessing"][GRAPHS] = graphs
-    contents |= {"hushdoc.json": sealing.dump(manifest), **(files or {})}
+    manifest["preprocessing"] |= preprocessing
+    contents["hushdoc.json"] = sealing.dump(manifest)
     return sealing.seal(out, contents, opened.certificate, labels=None, key=tiny.KEY)
 
 
@@ -229,7 +262,7 @@ def test_graphs_that_the_manifest_does_not_describe_are_refused(tmp_path: Path) 
             {**described, "vision": described["decoder"]},
         )
     ):
-        folder = resealed(tmp_path / str(number), graphs)
+        folder = resealed(tmp_path / str(number), **{GRAPHS: graphs})
         with pytest.raises(ArtifactError):
             DocVQAModel.load(folder, policy=tiny.policy())
 
@@ -242,7 +275,7 @@ def test_a_decoder_that_fits_no_encoder_is_refused(model: DocVQAModel, tmp_path:
     swapped = {"decoder": {**manifest["preprocessing"][GRAPHS]["decoder"]}}
     swapped["decoder"]["entry"] = "onnx/encoder_model.onnx"
     with pytest.raises(ArtifactError, match="manifest declares"):
-        DocVQAModel.load(resealed(tmp_path / "a", swapped), policy=tiny.policy())
+        DocVQAModel.load(resealed(tmp_path / "a", **{GRAPHS: swapped}), policy=tiny.policy())
 
 
 class Ports(NamedTuple):
