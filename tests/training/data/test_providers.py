@@ -107,4 +107,16 @@ def test_doubtful_providers_are_told() -> None:
     assert providers.doubts(["Large"] * 3 + ["Small"] * 2) == [
         "the provider Large has 3 of 5 documents: one record of many, hidden like any other"
     ]
-    assert providers.doubts(["Even", "Other"] * 2) == []
+    assert providers.doubts(["Alone"] * 3) == []
+
+
+def test_providers_with_half_of_the_documents_are_told() -> None:
+    assert providers.doubts(["Large"] * 2 + ["Small", "Other"]) == [
+        "the provider Large has 2 of 4 documents: one record of many, hidden like any other"
+    ]
+    both = providers.doubts(["Even", "Other"] * 2)
+    assert [line.split(":")[0] for line in both] == [
+        "the provider Even has 2 of 4 documents",
+        "the provider Other has 2 of 4 documents",
+    ]
+    assert providers.doubts(["Large"] * 2 + ["Small", "Other", "Third"]) == []

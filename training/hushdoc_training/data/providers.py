@@ -175,7 +175,7 @@ def doubts(names: Iterable[str | None]) -> list[str]:
     """Returns lines about the providers of documents, for whoever may see exact numbers of them.
 
     They tell documents without a provider, spellings that count as one, names that may be one and
-    count as two, and a provider with more than half of all documents.
+    count as two, and a provider with half of all documents or more.
     """
     spellings: dict[str, set[str]] = {}
     sizes: Counter[str] = Counter()
@@ -193,8 +193,8 @@ def doubts(names: Iterable[str | None]) -> list[str]:
         "providers whose names differ little and count as two; if they are one, name it in one way",
         [list(pair) for pair in _alike(sorted(spellings))],
     )
-    for name, count in sizes.most_common(1):
-        if 2 * count > sizes.total() and len(sizes) > 1:
+    for name, count in sizes.most_common(2):
+        if 2 * count >= sizes.total() and len(sizes) > 1:
             lines.append(
                 f"the provider {printable(min(spellings[name]), 60)} has {count} of "
                 f"{counted(sizes.total(), 'document')}: one record of many, hidden like any other"
