@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from demo_machine import FULL, QUICK, Machine, Scale, measure
 
@@ -276,14 +276,18 @@ def trust(out: Path, unit: str = "document") -> str:
     return f"--trust {out}/keys/demo.trust.json --max-delta 1e-5 --unit {unit}"
 
 
-def command(*parts: str, expected: int = 0) -> None:
-    """Prints and runs one hushdoc command; ends the demo if its exit code is another."""
+def command(*parts: str, expected: int = 0, into: TextIO | None = None) -> None:
+    """Prints and runs one hushdoc command; ends the demo if its exit code is another.
+
+    What the command prints goes to the terminal, or into another stream.
+    """
     from hushdoc.commands import command_line
 
     line = " ".join(parts)
     print(f"\n$ hushdoc {line}", flush=True)
     try:
-        code = command_line.main(shlex.split(line))
+        with contextlib.redirect_stdout(into or sys.stdout):
+            code = command_line.main(shlex.split(line))
     except SystemExit as ended:
         code = int(ended.code or 0)
     if code != expected:
