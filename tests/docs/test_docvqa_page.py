@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -20,7 +21,7 @@ from hushdoc_training import invented
 from hushdoc_training.commands.training_options import small_delta
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.invented.settings import InventedConfig
-from hushdoc_training.recipes.docvqa import public_inputs, rows
+from hushdoc_training.recipes.docvqa import public_inputs, rows, settings
 from hushdoc_training.recipes.docvqa.presets import PRESETS, PROVIDERS
 from hushdoc_training.recipes.docvqa.settings import SCALED
 
@@ -70,9 +71,28 @@ def test_numbers_are_those_of_the_code() -> None:
     assert SCALED.sampling_rate == 1
     assert f"All records are in each of {SCALED.steps} steps of DP-SGD" in training
     assert (SCALED.algorithm, SCALED.trained, SCALED.scaling) == ("dp-sgd", "output", "public")
+    assert SCALED.directions is None  # as many as public_inputs has
     assert small_delta(1e3) == 1e-5
     assert small_delta(1e6) == 1e-7
     assert "a tenth of one over the declared number of records" in training
+
+
+def test_settings_for_many_records_are_those_of_the_code() -> None:
+    training = section("## Training")
+    least, most = settings.LEAST_OF_MANY, settings.LEAST_OF_MORE
+    providers = {where: math.ceil(where / 8) for where in (least, most)}
+    many, more = settings.MANY, settings.MORE
+    assert (
+        f"(`--expected-records` times `--epsilon` from {least} on, so {providers[least]} providers "
+        f"at epsilon 8), it learns in {many.directions} directions by {many.steps} steps of "
+        f"DP-Adam, and from {most:,} on, so {providers[most]:,} providers, in {more.directions} by "
+        f"{more.steps} steps."
+    ) in training
+    for kind in (many, more):
+        assert (kind.algorithm, kind.trained, kind.scaling) == ("dp-adam", "output", "public")
+        assert kind.sampling_rate == 1
+    assert [settings.scaled_for(providers[least] - less, 8) for less in (1, 0)] == [SCALED, many]
+    assert [settings.scaled_for(providers[most] - less, 8) for less in (1, 0)] == [many, more]
 
 
 def test_the_table_of_presets_is_what_they_set() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,13 @@ import torch
 from PIL import Image
 
 import hushdoc
+from hushdoc.document.document import Document
 from hushdoc.errors import CheckpointError, InputError, ParityError
 from hushdoc.runtime import images
+from hushdoc.runtime.answers import Answers
+from hushdoc.runtime.docvqa import DocVQAModel
 from hushdoc.runtime.questions import QuestionEncoder
-from hushdoc.runtime.writing import GRAPHS
+from hushdoc.runtime.writing import ENCODER, GRAPHS, VISION, Writer
 from hushdoc_export import docvqa, question_agreement, seq2seq
 from hushdoc_export.question_agreement import QuestionAgreement, invented_questions
 from hushdoc_training import docvqa_checkpoint
@@ -134,11 +138,43 @@ def test_images_have_a_graph_of_their_own_and_are_drawn_once(
     Image.new("RGB", (64, 64), (128, 128, 128)).save(tmp_path / "page.png")
     asked = vt5.document("a")
     asked = replace(asked, pages=(replace(asked.pages[0], image=tmp_path / "page.png"),) * 2)
-    own = [(text, answer) for name, text, answer in vt5.LEARNED if name == "a"]
-    with mock.patch.object(images, "pixels_of_page", wraps=images.pixels_of_page) as drawn:
-        found = model.ask_all(asked, [text for text, _ in own])
-    assert drawn.call_count == 2
+    own = [(text, answer) for name, text, answer in vt5.LEARNED if name == "a"] * 4
+    drawn, runs, found = asked_all(model, asked, [text for text, _ in own])
+    assert drawn == runs[VISION] == 2
+    assert runs[ENCODER] > 2  # of each page, not all questions are read in one run
     assert [item.text for item in found] == [answer or None for _, answer in own]
+
+
+def asked_all(
+    model: DocVQAModel, asked: Document, questions: list[str]
+) -> tuple[int, dict[str, int], tuple[Answers, ...]]:
+    """Returns how often images were drawn, and each graph run, for questions; and the answers."""
+    assert isinstance(model._reader, Writer)
+    with ExitStack() as stack:
+        drawn = stack.enter_context(
+            mock.patch.object(images, "pixels_of_page", wraps=images.pixels_of_page)
+        )
+        runs = {
+            name: stack.enter_context(mock.patch.object(session, "run", wraps=session.run))
+            for name, session in model._reader._sessions.items()
+        }
+        found = model.ask_all(asked, questions)
+    return drawn.call_count, {name: run.call_count for name, run in runs.items()}, found
+
+
+@pytest.mark.slow  # three graphs are traced
+def test_pages_without_words_need_no_image(with_images: Path, tmp_path: Path) -> None:
+    model = hushdoc.DocVQAModel.load(with_images, policy=tiny.policy())
+    Image.new("RGB", (64, 64), (128, 128, 128)).save(tmp_path / "page.png")
+    [page] = vt5.document("a").pages
+    shown, blank = replace(page, image=tmp_path / "page.png"), replace(page, words=())
+    asked = replace(vt5.document("a"), pages=(blank, shown))
+    drawn, runs, [found] = asked_all(model, asked, [TOTAL])
+    assert drawn == runs[VISION] == runs[ENCODER] == 1
+    assert (found.text, found.best.page) == ("9.50 EUR", 1)
+    assert (found.coverage, found.warnings) == (1, ())
+    with pytest.raises(InputError, match="Page 0 of document 'a' has no image"):
+        model.ask(replace(asked, pages=(page, shown)), TOTAL)
 
 
 @pytest.mark.slow  # three graphs are traced

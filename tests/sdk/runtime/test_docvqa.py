@@ -180,6 +180,19 @@ def test_hundreds_of_pages_are_read_within_the_memory_limit(model: DocVQAModel) 
     )
 
 
+def test_pages_without_words_are_passed_over(model: DocVQAModel) -> None:
+    asked = document(20)
+    blank = replace(asked.pages[0], words=())
+    among = replace(asked, pages=(blank, asked.pages[0], blank))
+    expected, found = (model.ask(one, QUESTION, top_k=5) for one in (asked, among))
+    assert [item.page for item in found.candidates] == [1] * 5
+    assert [(item.text, item.word_ids, item.boxes) for item in found.candidates] == [
+        (item.text, item.word_ids, item.boxes) for item in expected.candidates
+    ]
+    assert found.best.null_score == expected.best.null_score
+    assert (found.text, found.coverage, found.warnings) == (expected.text, 1, ())
+
+
 def test_what_no_window_holds_is_told(model: DocVQAModel) -> None:
     answer = model.ask(Document.from_words(["a" * 80], [(0, 0, 5, 5)], width=9, height=9), "Who?")
     assert answer.coverage == 0

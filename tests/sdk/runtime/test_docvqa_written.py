@@ -113,6 +113,26 @@ def test_more_candidates_are_other_answers_best_first(model: DocVQAModel) -> Non
     assert scores[0] + sum(scores[1:]) <= 1 + 1e-9
 
 
+@pytest.mark.parametrize("grounded", [True, False])
+def test_pages_without_words_are_passed_over(model: DocVQAModel, grounded: bool) -> None:
+    asked = vt5.document("a")
+    blank = replace(asked.pages[0], words=())
+    among = replace(asked, pages=(blank, asked.pages[0], blank))
+    questions = [question for name, question, _ in vt5.LEARNED if name == "a"]
+    expected = model.ask_all(asked, questions, top_k=2, grounded=grounded)
+    found = model.ask_all(among, questions, top_k=2, grounded=grounded)
+    for one, other in zip(found, expected, strict=True):
+        assert (one.text, one.best.word_ids, one.best.score) == (
+            other.text,
+            other.best.word_ids,
+            other.best.score,
+        )
+        assert one.best.page == (None if one.text is None else 1)
+        assert [item.text for item in one.candidates] == [item.text for item in other.candidates]
+        assert (one.coverage, one.warnings) == (1, other.warnings)
+    assert [item.text for item in found].count(None) == 1
+
+
 def test_many_pages_are_read_in_windows_within_the_memory_limit(model: DocVQAModel) -> None:
     runtime = Runtime(threads=1, memory_limit="4MB")
     limited = DocVQAModel.load(tiny.sealed_vt5(), policy=tiny.policy(), runtime=runtime)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,18 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from PIL import Image
 
 from hushdoc import labelled_files
 from hushdoc.__main__ import main
-from hushdoc.errors import AnnotationError
+from hushdoc.errors import AnnotationError, EmptyDocumentError, InputError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.invented import stream
 from hushdoc_training.invented.settings import InventedConfig
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.docvqa.start import Start, start_from
-from hushdoc_training.recipes.docvqa.training import train_private
-from hushdoc_training.recipes.kie.settings import PrivateSettings
+from hushdoc_training.recipes.docvqa.training import train_plain, train_private
+from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 
 KEYED = InventedConfig(document_types=("receipt",), providers=(0, 4), questions="keyed")
 
@@ -30,19 +35,20 @@ def bills() -> list[LabelledDocument]:
     return list(stream.documents(seed=3, count=4, config=KEYED))
 
 
-def start_for(bills: list[LabelledDocument]) -> Start:
+def start_for(bills: list[LabelledDocument], **how: Any) -> Start:
     texts = [word.text for item in bills for page in item.document.pages for word in page.words]
-    return start_from("small", max_tokens=64, max_question=40, vocabulary=lambda: texts)
+    size = "tiny" if how else "small"
+    return start_from(size, max_tokens=64, max_question=40, vocabulary=lambda: texts, **how)
 
 
-def train(bills: list[LabelledDocument], out: Path) -> dict[str, Any]:
+def train(bills: list[LabelledDocument], out: Path, **how: Any) -> dict[str, Any]:
     """Trains for a step and returns the claim."""
     plan = PrivacyPlan.calibrated(
         privacy_unit="provider", epsilon=3, sampling_rate=0.5, steps=1, expected_records=2
     )
     train_private(
-        start_for(bills), bills, plan, PrivateSettings(trained="output"), out=out, name="bills",
-        quiet=True,
+        start_for(bills, **how), bills, plan, PrivateSettings(trained="output"), out=out,
+        name="bills", quiet=True,
     )  # fmt: skip
     claim: dict[str, Any] = json.loads(DocVQACheckpoint.load(out).claim.to_json())
     return claim
@@ -66,6 +72,60 @@ def test_the_claim_tells_neither_spellings_nor_a_provider_with_most_documents(
     assert odd == even
     said = capsys.readouterr()
     assert "Odd" not in said.out + said.err + json.dumps(odd)
+
+
+def with_blanks(item: LabelledDocument) -> LabelledDocument:
+    """Returns a document with a page that has neither words nor an image before and after it."""
+    blank = replace(item.document.pages[0], words=(), image=None)
+    document = replace(item.document, pages=(blank, *item.document.pages, blank))
+    questions = tuple(replace(asked, page=asked.page + 1) for asked in item.questions)
+    return replace(item, document=document, spans=(), questions=questions)
+
+
+def shown(item: LabelledDocument) -> LabelledDocument:
+    """Returns a document whose pages have an image."""
+    stream = io.BytesIO()
+    Image.new("RGB", (40, 60), "white").save(stream, "PNG")
+    pages = tuple(replace(page, image=stream.getvalue()) for page in item.document.pages)
+    return replace(item, document=replace(item.document, pages=pages), spans=())
+
+
+VT5: dict[str, Any] = {"architecture": "vt5"}
+
+
+@pytest.mark.parametrize("how", [{}, VT5, {**VT5, "image_encoder": "tiny"}])
+def test_pages_without_words_change_nothing_that_is_learned(
+    how: dict[str, Any], tmp_path: Path, bills: list[LabelledDocument]
+) -> None:
+    plain = [shown(item) for item in bills]
+    blanks = [with_blanks(item) for item in plain]
+    begun = start_for(bills, **how)
+    learned = []
+    for name, documents in (("plain", plain), ("blanks", blanks)):
+        start = replace(begun, model=copy.deepcopy(begun.model))
+        train_plain(
+            start, documents, PlainSettings(epochs=1, batch_size=8), out=tmp_path / name,
+            claim=claims.public((), training={}), quiet=True,
+        )  # fmt: skip
+        learned.append(start.model.state_dict())
+    before = begun.model.state_dict()
+    assert any(not torch.equal(value, before[name]) for name, value in learned[0].items())
+    assert all(torch.equal(value, learned[1][name]) for name, value in learned[0].items())
+    claimed = train(plain, tmp_path / "private", **how)
+    assert train(blanks, tmp_path / "private-blanks", **how) == claimed
+
+
+def test_a_document_of_blank_pages_or_without_an_image_is_refused_before_a_folder_is_taken(
+    tmp_path: Path, bills: list[LabelledDocument]
+) -> None:
+    one = with_blanks(bills[0])
+    empty = replace(one, document=replace(one.document, pages=one.document.pages[:1]), questions=())
+    with pytest.raises(EmptyDocumentError, match="1 pages and no word"):
+        train([*bills[1:], empty], tmp_path / "run")
+    with pytest.raises(InputError, match="Page 1 of document .* has no image") as raised:
+        train([one, *map(shown, bills[1:])], tmp_path / "run", **VT5, image_encoder="tiny")
+    assert raised.value.code == "NO_IMAGE"
+    assert not (tmp_path / "run").exists()
 
 
 def broken(line: dict[str, Any]) -> None:
