@@ -433,29 +433,49 @@ def test_foreign_files_are_never_removed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("subcommand", "artifact", "part"),
+    ("subcommand", "artifact", "result", "part", "further"),
     [
-        ("classify", lambda: tiny.sealed_table("classification"), "scores"),
-        ("embed", tiny.sealed_embedding, "items"),
-        ("extract", lambda: tiny.sealed_table("kie"), "coverage"),
+        ("ask", tiny.sealed_pointer, ".json", "candidates", ("-q", "Who?")),
+        ("classify", lambda: tiny.sealed_table("classification"), ".json", "scores", ()),
+        ("embed", tiny.sealed_embedding, ".json", "items", ()),
+        ("extract", lambda: tiny.sealed_table("kie"), ".json", "coverage", ()),
+        ("redact", lambda: tiny.sealed_table("kie"), ".redacted/document.json", "pages", ()),
     ],
 )
-def test_every_subcommand_takes_folders(
-    folder: Path, subcommand: str, artifact: Any, part: str, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("named", "below"), [("in", "out"), ("-", "out/in")])
+def test_every_subcommand_takes_folders_and_lists(
+    folder: Path,
+    subcommand: str,
+    artifact: Any,
+    result: str,
+    part: str,
+    further: tuple[str, ...],
+    named: str,
+    below: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (folder / "trust.json").write_bytes(tiny.TRUST.to_json())
     words = [f"word{number}" for number in range(9)]
     boxes = [(9 * number, 5, 9 * number + 8, 15) for number in range(9)]
     page = Document.from_words(words, boxes, width=200, height=90, id="page")
-    (folder / "in/page").write_text(json.dumps(page.to_dict()))
-    arguments = ("in/page", "in/sub/old.txt", "--out", "out")
-    for earlier in (0, 1):
-        assert run(*arguments, subcommand=subcommand, model=str(artifact())) == 7
-        answer = json.loads((folder / "out/page.json").read_text())
-        assert answer[part]
-        assert answer["document_id"] == "page"
+    for name in ("b.txt", "b.md", "sub/c.txt"):
+        (folder / "in" / name).unlink()
+    for name in ("page", "sub/page"):
+        (folder / "in" / name).write_text(json.dumps(page.to_dict()))
+    model = str(artifact())
+    for earlier in (0, 2):
+        stream = io.TextIOWrapper(io.BytesIO(b"in/page\nin/sub\n"))
+        monkeypatch.setattr(sys, "stdin", stream)
+        arguments = (named, "--out", "out", *further)
+        assert run(*arguments, subcommand=subcommand, model=model) == 7
+        for name in ("page", "sub/page"):
+            answer = json.loads((folder / below / f"{name}{result}").read_text())
+            assert answer[part]
+            assert answer.get("document_id", f"in/{name}") == f"in/{name}"
         told = capfd.readouterr().err
-        assert (" 1 done before" in told) == earlier
+        assert "1 failed (1 UNSUPPORTED_FORMAT)" in told
+        assert (" 2 done before" in told) == bool(earlier)
 
 
 NEUTRAL = {
