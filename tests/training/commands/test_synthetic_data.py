@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ from hushdoc_export import synthetic, table
 from hushdoc_export.release import Release
 from hushdoc_training import inherited_claims, invented, labelled_texts, table_checkpoint
 from hushdoc_training.checkpoint import Checkpoint
-from hushdoc_training.data import dataset
+from hushdoc_training.crf import corpus
+from hushdoc_training.data import dataset, splits
 from hushdoc_training.labelled_texts import contract_of
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.synthesis.evolution import evolve
@@ -39,6 +41,7 @@ EPSILON = 2.0
 LIMITS: dict[str, Any] = {"max_epsilon": 8, "max_delta": 1e-5, "privacy_units": ["document"]}
 RECEIPTS = invented.InventedConfig(document_types=("receipt",))
 QUICK = ("--epochs", "1", "--max-tokens", "64", "--quiet")
+TOKENS = ("--rows", "512", "--iterations", "2", "--min-document-frequency", "1")
 
 
 def made(folder: Path, seed: int) -> Path:
@@ -246,8 +249,7 @@ def test_clauses_and_questions_take_a_set_too(
     sealed: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = ["--data", str(sealed), "--synthetic", str(policy), "--out"]
-    clauses = ["train", "clauses", "--level", "token", "--rows", "512", "--iterations", "2"]
-    clauses += ["--min-document-frequency", "1"]
+    clauses = ["train", "clauses", "--level", "token", *TOKENS]
     assert main([*clauses, *told, str(tmp_path / "clauses")]) == 0
     trained = table_checkpoint.load(tmp_path / "clauses")
     assert trained.claim.guarantees[0].adversary == "model-recipient"
@@ -264,6 +266,26 @@ def test_clauses_and_questions_take_a_set_too(
     assert main([*questions, *told, str(tmp_path / "docvqa")]) == 0
     written = json.loads((tmp_path / "docvqa" / "checkpoint" / "claim.json").read_text())
     assert written["guarantees"][0]["adversary"] == "model-recipient"
+
+
+@pytest.mark.parametrize("task", ["kie", "clauses"])
+def test_a_score_on_a_set_says_so(
+    task: str,
+    sealed: Path,
+    policy: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chosen = {"kie": ("--start", "small", *QUICK), "clauses": ("--level", "token", *TOKENS)}
+    sides = iter((True, False, False))  # a set of three, each of which noise has a part in
+    for module in (corpus, splits):
+        monkeypatch.setattr(module, "is_held_out", lambda *_, **__: next(sides))
+    told = ("--data", sealed, "--synthetic", policy, "--held-out", "0.4", "--out", tmp_path / "run")
+    assert main(["train", task, *map(str, told), *chosen[task]]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^Held out: .*, all of a synthetic set(, by the weights|$)", printed, re.M)
+    assert "invented" not in printed
 
 
 def test_the_words_of_a_document_are_a_text_with_its_spans() -> None:

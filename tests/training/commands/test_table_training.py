@@ -74,6 +74,20 @@ def test_the_claim_is_what_the_mode_can_guarantee(
     assert protected.name == (command.data(runs) if invented else "private documents")
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_every_score_on_invented_text_says_so(
+    command: TableCommand, mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--mode", mode, "--rows", 4096, "--documents", 60, "--no-audit")
+    scored = ("--held-out", 0.3, "--private-numbers", "shown-unused")
+    assert command.train(command.invented, tmp_path / "run", *options, *scored) == 0
+    lines = capsys.readouterr().out.splitlines()
+    scores = [line for line in lines if line.startswith(("Held out: ", "Attack: "))]
+    assert scores[-1].startswith("Held out: ")
+    assert (len(scores) > 1) == (mode in ("paper-fill", "noisy-fill"))
+    assert [line for line in scores if not line.endswith(", all of invented text")] == []
+
+
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "none"])
 def test_a_run_is_sealed_and_checked(
     runs: Path, release: Path, tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]

@@ -186,7 +186,7 @@ def _filled(
         out=options.out,
         name=tables.name_of(options),
         accesses=tables.scoring(options, tables.name_of(options)),
-        report=tables.print_attack,
+        report=tables.attack_printer(options),
         progress=tables.print_step,
     )
 

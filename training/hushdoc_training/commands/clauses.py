@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
         print(
             f"Held out:   precision {found.precision:.3f}, recall {found.recall:.3f}, F1 "
             f"{found.f1:.3f} on {found.items} {test.level}s with a label"
-            f"{training_options.of_invented(options.data)}"
+            f"{training_options.of_invented(options.data, synthetic=sealed is not None)}"
         )
     tables.print_result(options, table)
     return 0
@@ -259,7 +259,7 @@ def _filled(
         public_data=() if public is None else public.data,
         attack=None
         if options.mode == "none" or sealed is not None
-        else lambda made: table_attacks.audits(made, report=tables.print_attack),
+        else lambda made: table_attacks.audits(made, report=tables.attack_printer(options)),
         sealed=sealed,
         accesses=() if sealed is not None else tables.scoring(options, tables.name_of(options)),
         caveats=(f"A document is {SENTENCE}.",) if options.sentences_are_documents else (),

@@ -31,10 +31,10 @@ NAMED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """Documents to score on: whose name, where they came from, whether private, which."""
+    """Documents to score on: whose name, what to say of their text, whether private, which."""
 
     title: str
-    location: str
+    remark: str
     private: bool
     documents: Sequence[LabelledDocument]
 
@@ -137,7 +137,7 @@ def sides(
         scored.append(
             Scored(
                 title="Held out",
-                location=options.data or "",
+                remark=of_invented(options.data, synthetic=options.synthetic is not None),
                 private="--held-out" in private,
                 documents=made.held_out,
             )
@@ -150,7 +150,7 @@ def sides(
             scored.append(
                 Scored(
                     title="Test",
-                    location=options.test,
+                    remark=of_invented(options.test),
                     private="--test" in private,
                     documents=_apart(options, found, train),
                 )
@@ -181,7 +181,7 @@ def show(options: argparse.Namespace, scored: Sides) -> None:
             print(f"{each.title}: no document to score.")
             continue
         size = counted(len(each.documents), "document")
-        print(f"{each.title}: {size}{of_invented(each.location)}, by the weights of the checkpoint")
+        print(f"{each.title}: {size}{each.remark}, by the weights of the checkpoint")
         for line in score_lines(training.evaluation_of(start, each.documents)):
             print(f"  {line}".rstrip())
         if each.private:

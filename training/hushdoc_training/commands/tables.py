@@ -159,13 +159,17 @@ def print_step(what: str) -> None:
     print(f"{what} ...", flush=True)
 
 
-def print_attack(attack: Attack) -> None:
-    """Prints what an attack on a finished table achieved."""
-    print(
-        f"Attack:     {attack.method}: AUC {attack.auc:.3f}, true positives {attack.tpr:.3f} at "
-        f"{attack.fpr:.4f} false ones",
-        flush=True,
-    )
+def attack_printer(options: argparse.Namespace) -> Callable[[Attack], None]:
+    """Returns what prints how well an attack on a finished table did."""
+
+    def show(attack: Attack) -> None:
+        print(
+            f"Attack:     {attack.method}: AUC {attack.auc:.3f}, true positives {attack.tpr:.3f} "
+            f"at {attack.fpr:.4f} false ones{training_options.of_invented(options.data)}",
+            flush=True,
+        )
+
+    return show
 
 
 def print_result(options: argparse.Namespace, table: TableCheckpoint) -> None:

@@ -100,8 +100,10 @@ def declared_labels(options: argparse.Namespace) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def of_invented(location: str) -> str:
-    """Returns what stands beside a score of invented documents."""
+def of_invented(location: str, *, synthetic: bool = False) -> str:
+    """Returns what stands beside a score of documents that are invented, or a synthetic set's."""
+    if synthetic:
+        return ", all of a synthetic set"
     return ", all of invented text" if location.startswith("invented:") else ""
 
 
