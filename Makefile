@@ -62,9 +62,19 @@ lint: .venv/.ready
 	$(BIN)/lint-imports
 
 # A machine without an NVIDIA GPU takes PyTorch's CPU build, and with it no CUDA package: first
-# from wherever pip is set up to look, else uv finds PyTorch's own index for it.
+# from wherever pip is set up to look, else uv finds PyTorch's own index for it. What is said of
+# errors is shown at the end, for after Ctrl-C it is one line. That may leave half a package, which
+# pip would take for a whole one: the next installation begins anew.
 .venv/.ready: pyproject.toml constraints.txt Makefile
-	@$(PYTHON) -c 'import sys; sys.exit("hushdoc needs Python >= 3.11, found " + sys.version.split()[0] + "; set PYTHON=python3.11 or newer.") if sys.version_info < (3, 11) else None'
+	@echo "Installing into .venv first: a minute or two on a fast network. Ctrl-C stops it."
+	told=$$(mktemp)
+	exec 3>&2 2> "$$told"
+	trap 'cat "$$told" >&3; rm -f "$$told"' EXIT
+	trap 'trap "" INT HUP; : > "$$told"; rm -f $@; test ! -d .venv || touch .venv/.interrupted
+	  printf "\rInterrupted. The same command begins the installation anew.\n" >&3
+	  kill -INT $$PPID; exit 0' INT HUP
+	$(PYTHON) -c 'import sys; sys.exit("hushdoc needs Python >= 3.11, found " + sys.version.split()[0] + "; set PYTHON=python3.11 or newer.") if sys.version_info < (3, 11) else None'
+	test ! -e .venv/.interrupted || rm -rf .venv
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "No venv: on Debian and Ubuntu install the package python3-venv first."; exit 1; }
 	$(BIN)/python -m pip install -q -c constraints.txt pip
 	if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then
