@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -60,7 +61,7 @@ class RapidOCREngine:
         if threads is not None:
             arguments.integer(threads, what="threads")
         self._timeout = arguments.seconds(timeout_seconds, what="timeout_seconds")
-        self._end = 0.0
+        self._end = math.inf
         telemetry.keep_off()
         from importlib import metadata
         from importlib.util import find_spec
