@@ -36,8 +36,10 @@ elif "install" in sys.argv:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A copy of the Makefile beside a stub of Python."""
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the Makefile beside a stub of Python, for a make that no other make has started."""
+    for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
+        monkeypatch.delenv(name, raising=False)
     shutil.copy(ROOT / "Makefile", tmp_path)
     for name in ("pyproject.toml", "constraints.txt"):
         (tmp_path / name).touch()
