@@ -38,6 +38,9 @@ and a --work of its own, the documents to train on are parted by provider once m
 settings by, such as --passes and --rate of training without privacy. A JSON line for each set, of
 all arms and seeds that are kept, goes before the last.
 
+Unless --no-nearest says otherwise, what needs no training is asked the questions about providers
+that no arm's models saw, too: its ANLS is then `anls_nearest_label`.
+
 With --work they are kept, an arm and seed at a time: a later call with other --arms or --seeds goes
 on, and prints the tables of all that is there. The tables are those of Tito et al. (2023): utility
 (3, 6), members against others (1, 9), hidden answers (2, 7, 8), attacks (4, 10, 11). The groups are
