@@ -175,10 +175,12 @@ def main() -> int:
         results = made.kept(ARMS)
         for name in options.on:
             print(json.dumps(_on(name, options, nearest, options.work or Path(folder))), flush=True)
-        for architecture in () if options.no_nearest else {arm.split("_")[0] for arm in results}:
-            found = [made.nearest(architecture, seed, NearestLabel()) for seed in seeds]
-            each = [one["anls"] for one in found]
-            nearest[f"arms_{architecture}"] = {"anls": round(fmean(each), 4), "each": each}
+        asked = set() if options.no_nearest else {arm.split("_")[0] for arm in results}
+        for architecture in sorted(asked):
+            label = NearestLabel()
+            found = [made.nearest(architecture, seed, label)["anls"] for seed in seeds]
+            each = [round(one, 4) for one in found]
+            nearest[f"arms_{architecture}"] = {"anls": round(fmean(found), 4), "each": each}
             print(f"what arms of {architecture} are asked, nearest label: {each}", flush=True)
     require_unrefuted(results)
     for line in tables(results):

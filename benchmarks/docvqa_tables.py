@@ -71,9 +71,9 @@ def figures(nearest: Mapping[str, Any], results: Results) -> dict[str, float | N
         for result in each
         if result["epsilon_lower"] is not None
     ]
-    invented = nearest.get(f"arms_{product}", nearest.get("invented", {}))
+    invented = nearest.get("invented", {})
     found = {
-        "anls_nearest_label": invented.get("anls"),
+        "anls_nearest_label": nearest.get(f"arms_{product}", invented).get("anls"),
         "anls_nearest_label_answerable": invented.get("anls_answerable"),
         "anls_pointer_nonprivate": of("pointer_nonprivate", "others", "anls"),
         "anls_vt5_nonprivate": of("vt5_nonprivate", "others", "anls"),
