@@ -281,8 +281,9 @@ def add_tuned_on(parser: CommandParser, group: argparse._ActionsContainer) -> No
     group.add_argument(
         "--tuned-on",
         choices=("none", "public-data", "unaccounted"),
-        help="data on which settings were chosen; none: one run, fixed beforehand (default: none; "
-        "of FUNSD, SROIE and WildReceipt, at which defaults were chosen, unaccounted)",
+        help="data on which settings were chosen; none: one run, fixed beforehand (default: none, "
+        "but unaccounted where `train kie`, `train docvqa`, `synthesize evolution` or `federated "
+        "simulate` read FUNSD, SROIE or WildReceipt, at which their defaults were chosen)",
     )
     parser.mark_expert("--tuned-on")
 

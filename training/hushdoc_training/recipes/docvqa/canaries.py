@@ -2,10 +2,10 @@
 
 Every canary is a provider of one document, a page of a few words with one question, and so one
 record whether providers or documents are protected. It is trained on or left out by a fair coin of
-the operating system, which nobody else sees. Whoever has the start and the
-released weights guesses the coins; so many right guesses refute every smaller epsilon
-(`hushdoc_training.audit.one_run`), which two fixed groups of providers never do. Canaries are
-independent of all other documents, so that the bound tells nothing about these.
+the operating system, which nobody else sees. Whoever has the start and the released weights guesses
+the coins; so many right guesses refute every smaller epsilon (`hushdoc_training.audit.one_run`),
+which two fixed groups of providers never do. Canaries are independent of all other documents, so
+that the bound tells nothing about these.
 """
 
 from __future__ import annotations
