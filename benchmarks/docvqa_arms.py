@@ -125,7 +125,7 @@ class Scale:
             pointers, of the paper's mechanism alone: all else is `SCALED`.
         steps: Of private training.
         sampling_rate: Of providers; documents have the same.
-        canaries: In every private training in one place.
+        canaries: In every private training.
         draws: Settings of each forest that are tried.
         seeds: Of the attacks.
     """
@@ -339,6 +339,7 @@ class Arms:
         """
         self._work, self._scales, self._starts, self._device = work, scales, starts, device
         self._receipts = receipts
+        self._tuning = "none" if receipts is None else "unaccounted"
         self._states = KeptStates()
         work.mkdir(parents=True, exist_ok=True)
         scale = {name: asdict(each) for name, each in scales.items()}
@@ -503,7 +504,7 @@ class Arms:
                 train_private(
                     start, documents, plan, settings, out=out, name="receipts", resume=resume,
                     quiet=True, device=self._device, num_canaries=scale.canaries, local=local,
-                    hyperparameter_tuning="unaccounted" if self._receipts else "none",
+                    hyperparameter_tuning=self._tuning,
                 )  # fmt: skip
         made = self._from(str(out), architecture)
         return replace(made, claim=DocVQACheckpoint.load(out).claim)
@@ -548,8 +549,9 @@ class Arms:
             )
             learning_rate = scale.private_rate
         federate(
-            start, documents, out, epsilon=epsilon, records=scale.providers, name="receipts",
-            device=self._device, how=how, learning_rate=learning_rate,
+            start, documents, out, epsilon=epsilon, records=scale.providers + scale.canaries // 2,
+            name="receipts", device=self._device, how=how, learning_rate=learning_rate,
+            hyperparameter_tuning=self._tuning, num_canaries=scale.canaries,
         )  # fmt: skip
 
     def _attacked(self, features: Providers, scale: Scale) -> dict[str, list[Result]]:
@@ -623,11 +625,13 @@ def federate(
     device: torch.device,
     how: Private,
     learning_rate: float,
+    hyperparameter_tuning: str,
+    num_canaries: int = 0,
 ) -> None:
     """Trains at provider unit by sums of clipped gradients of clients, in one process, into `out`.
 
-    `records` is about how many providers there are, of which a step has a share. Whatever `how`
-    says of the algorithm, it is DP-Adam of the sums.
+    `records` is about how many providers there are, canaries too, of which a step has a share.
+    Whatever `how` says of the algorithm, it is DP-Adam of the sums.
     """
     settings = FederatedSettings(
         training=PrivateSettings(
@@ -654,6 +658,7 @@ def federate(
     federated_simulation.simulate(
         start, federated_simulation.divided(documents, held), plan, settings,
         out=out, name=name, resume=out.exists(), quiet=True, device=device,
+        hyperparameter_tuning=hyperparameter_tuning, num_canaries=num_canaries,
     )  # fmt: skip
 
 

@@ -175,6 +175,7 @@ class Pointers:
             federate(
                 begun, self._set.train, out, epsilon=float(epsilon), records=records,
                 name=self._set.name, device=CPU, how=how, learning_rate=rate,
+                hyperparameter_tuning="unaccounted",
             )  # fmt: skip
             return self._frozen(str(out)), {"rate": rate}
         plan, settings = scaled(unit, float(epsilon), records=self._set.records[unit])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from hushdoc_training.recipes import (
     federated_parties,
     federated_simulation,
 )
-from hushdoc_training.recipes.docvqa import public_inputs
+from hushdoc_training.recipes.docvqa import canaries, public_inputs
 from hushdoc_training.recipes.docvqa import start as docvqa_start
 from hushdoc_training.recipes.docvqa.settings import ADAM_RATE
 from hushdoc_training.recipes.docvqa.start import Start
@@ -76,7 +77,7 @@ def plan_of(start: Start, algorithm: str, **change: Any) -> FederatedPlan:
     if algorithm == FEDAVG:
         without = {"sampling_rate": 1.0, "epsilon": None, "delta": None, "noise_multiplier": 0.0}
         return FederatedPlan(**settings | without)
-    return FederatedPlan.calibrated(epsilon=8.0, delta=1e-5, **settings)
+    return FederatedPlan.calibrated(**{"epsilon": 8.0, "delta": 1e-5, **settings})
 
 
 @pytest.mark.parametrize("algorithm", [FEAM, FEDAVG, FEDAVG_DP, PROVIDER])
@@ -190,6 +191,50 @@ def test_parties_train_a_last_layer_that_public_questions_scale(
         federated_parties.require_start(turned, start)
 
 
+@pytest.mark.parametrize(
+    "algorithm",
+    [FEAM, *(pytest.param(other, marks=pytest.mark.slow) for other in (FEDAVG_DP, PROVIDER))],
+)
+def test_canaries_at_all_clients_are_heard_and_bound_what_is_claimed(
+    algorithm: str, start: Start, receipts: list[LabelledDocument], tmp_path: Path,
+) -> None:  # fmt: skip
+    settings = FederatedSettings(
+        training=PrivateSettings(trained="all", learning_rate=1e-4),
+        local=LocalTraining(learning_rate=1e-3),
+    )
+    plan = plan_of(
+        start, algorithm, rounds=1, epsilon=500.0, sampling_rate=1.0, expected_records=64,
+        numbers=federated_parties.numbers_of(start, settings, algorithm),
+    )  # fmt: skip
+    held = by_provider([item.provider for item in receipts], plan.clients, seed=0)
+    shares = federated_simulation.divided(receipts, held)
+    out = tmp_path / "run"
+    how: dict[str, Any] = {"out": out, "name": "receipts", "quiet": True, "num_canaries": 120}
+    federated_simulation.simulate(start, shares, plan, settings, **how)
+    claim = DocVQACheckpoint.load(out).claim
+    [audit] = claim.audits
+    assert (audit.unit, audit.canaries, audit.adversary) == ("provider", 120, "model-recipient")
+    assert audit.epsilon_lower is not None
+    assert 0.3 < audit.epsilon_lower <= 500
+    assert {found.audit_lower_bound for found in claim.guarantees} == {audit.epsilon_lower}
+    assert "120 invented canary providers" in claim.caveats[-1]
+    coins = json.loads((out / canaries.FILE).read_text())
+    assert claim.training["audits"][0]["planted"] == coins.count("1")
+
+
+def test_canaries_of_what_has_no_epsilon_are_refused(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    held = by_provider([item.provider for item in receipts], 2, seed=0)
+    shares = federated_simulation.divided(receipts, held)
+    with pytest.raises(PrivacyError, match=r"3 canaries.*docvqa by fedavg"):
+        federated_simulation.simulate(
+            start, shares, plan_of(start, FEDAVG), SETTINGS, out=tmp_path / "run", name="receipts",
+            quiet=True, num_canaries=3,
+        )  # fmt: skip
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_command_trains_a_checkpoint_that_answers_questions(
     start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -198,13 +243,18 @@ def test_the_command_trains_a_checkpoint_that_answers_questions(
         *("federated", "simulate", "--task", "docvqa", "--start", str(tmp_path / "start")),
         *("--data", "invented:receipt,providers=0:6,questions=keyed", "--documents", "12"),
         *("--algorithm", PROVIDER, "--partition", "provider", "--clients", "2", "--rounds", "1"),
-        *("--trained", "output", "--accountant", "rdp", "--quiet"),
+        *("--trained", "output", "--accountant", "rdp", "--quiet", "--canaries", "6"),
         *("--out", str(tmp_path / "run")),
     ]
     assert main(told) == 0
-    assert DocVQACheckpoint.load(tmp_path / "run").asking == start.asking
+    stored = DocVQACheckpoint.load(tmp_path / "run")
+    assert stored.asking == start.asking
+    assert [audit.canaries for audit in stored.claim.audits] == [6]
     plain = tmp_path / "plain"  # the paper's federated row without privacy
-    assert main([*told, "--algorithm", FEDAVG, "--out", str(plain)]) == 0
+    with pytest.raises(SystemExit):
+        main([*told, "--algorithm", FEDAVG, "--out", str(plain)])
+    assert "an algorithm with privacy" in capsys.readouterr().err
+    assert main([*told, "--algorithm", FEDAVG, "--canaries", "0", "--out", str(plain)]) == 0
     assert {found.kind for found in DocVQACheckpoint.load(plain).claim.guarantees} == {"none"}
     capsys.readouterr()
     with pytest.raises(SystemExit):

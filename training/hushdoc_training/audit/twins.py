@@ -29,6 +29,9 @@ EPSILON = 1.0
 
 CONFIDENCE = 0.99
 
+RECIPIENT = "model-recipient"
+"""Who guesses the coins: of start and released weights, which all other adversaries see too."""
+
 Coins = npt.NDArray[np.bool_]
 
 
@@ -68,12 +71,12 @@ def audited(
     Args:
         scores: One for each canary, higher meaning that it was trained on.
         included: Its coin.
-        claim: What the audited run claims, of one guarantee.
+        claim: What the audited run claims, with one guarantee against who gets the model.
         method: Which attack, in words.
         error: How likely the bound may be wrong; divide it by the number of audits of one claim.
         details: How it was done, for people; JSON.
     """
-    [guarantee] = claim.guarantees
+    [guarantee] = [found for found in claim.guarantees if found.adversary == RECIPIENT]
     if guarantee.epsilon is None or guarantee.delta is None:
         raise ValueError(f"the audited run's guarantee is of kind {guarantee.kind}; expected dp.")
     guesses = one_run.guessed(scores, included)
@@ -81,7 +84,7 @@ def audited(
     return AuditedRun(
         audit=Audit(
             method=method,
-            adversary="model-recipient",
+            adversary=RECIPIENT,
             unit=guarantee.unit,
             canaries=guesses.canaries,
             runs=1,

@@ -104,6 +104,14 @@ def _register_simulate(actions: Subcommands) -> None:
         group, "--seed", "N", 0, "seed of documents, partition and weights, never of privacy noise"
     )
     add_out(group)
+    add_number(
+        group,
+        "--canaries",
+        "N",
+        0,
+        "with --task docvqa: invented providers that take part by coins and bound this run's "
+        "epsilon from below",
+    )
     group.add_argument(
         "--resume", action="store_true", help="continue the interrupted run in --out"
     )
@@ -251,6 +259,12 @@ def run_simulate(options: argparse.Namespace) -> int:
     from hushdoc_training.recipes import federated_parties, federated_simulation
     from hushdoc_training.runs import loop
 
+    if options.canaries < 0 or (
+        options.canaries and (options.task != "docvqa" or options.algorithm == "fedavg")
+    ):
+        options.parser.error(
+            "--canaries is a number from 0, for --task docvqa and an algorithm with privacy"
+        )
     source = dataset.Source(location=options.data, documents=options.documents, seed=options.seed)
     if options.documents is not None and not source.is_invented:
         options.parser.error("--documents is of invented documents; give data that hold those")
@@ -274,6 +288,7 @@ def run_simulate(options: argparse.Namespace) -> int:
         caveats=kie_data.kinship(source, options.name or "", start.claim),
         resume=options.resume,
         quiet=options.quiet,
+        num_canaries=options.canaries,
     )
     if outcome.interrupted:
         raise loop.interrupted_after(outcome.charged)

@@ -188,7 +188,8 @@ def run_server(options: argparse.Namespace) -> int:
             roster, start, name=options.name, hyperparameter_tuning=tuned_on(options)
         )
         claim = federated_parties.claim_of(roster, coordinator, declared)
-        federated_parties.save(options.folder / CHECKPOINT, roster, coordinator, start, claim)
+        model = federated_parties.trained(roster, coordinator, start)
+        federated_parties.save(options.folder / CHECKPOINT, model, claim)
     print(f"Checkpoint: {printable(options.folder / CHECKPOINT)}")
     return 0
 

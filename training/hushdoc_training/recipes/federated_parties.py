@@ -316,14 +316,17 @@ def claim_of(
     )
 
 
-def save(
-    folder: Path, roster: Roster, coordinator: Coordinator, start: Start, claim: Claim
-) -> None:
-    """Writes the model of a run as a checkpoint."""
+def trained(roster: Roster, coordinator: Coordinator, start: Start) -> Start:
+    """Returns a copy of the start with the weights that a run has come to."""
     own = _own(start, settings_of(roster), _CPU)
     with adapters.merging(own.model):
         load(trained_tensors(own.model), coordinator.weights)
-    task_of(own).save(folder, own, claim)
+    return own
+
+
+def save(folder: Path, model: Start, claim: Claim) -> None:
+    """Writes a trained model as a checkpoint."""
+    task_of(model).save(folder, model, claim)
 
 
 def declared_of(

@@ -29,6 +29,9 @@ from hushdoc_training.federated.standing import ROSTER
 from hushdoc_training.federated.transport import drive
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.recipes import starts
+from hushdoc_training.recipes.docvqa import canaries
+from hushdoc_training.recipes.docvqa.canaries import Canaries
+from hushdoc_training.recipes.docvqa.start import Start as DocVQAStart
 from hushdoc_training.recipes.federated_parties import (
     KEY,
     LEDGER,
@@ -42,6 +45,7 @@ from hushdoc_training.recipes.federated_parties import (
     roster_of,
     save,
     start_digest,
+    trained,
     update_under,
 )
 from hushdoc_training.recipes.federated_tasks import Start, task_of
@@ -72,6 +76,7 @@ def simulate(
     resume: bool = False,
     quiet: bool = False,
     device: torch.device | None = None,
+    num_canaries: int = 0,
 ) -> Outcome:
     """Runs all parties of a federated training in one process, and writes `out/checkpoint`.
 
@@ -91,10 +96,14 @@ def simulate(
         resume: Goes on with the run in `out`.
         quiet: Shows no progress.
         device: Where is computed.
+        num_canaries: Invented providers, divided among the clients, that take part by coins and
+            bound the epsilon of this run from below; of questions alone.
 
     Raises:
+        CheckpointError: The coins of the run in `out` are not there.
         FederatedRunError: The run can't go on; it can be resumed.
-        PrivacyError: The guarantee would not hold.
+        InputError: Canaries are asked for, and the model reads images.
+        PrivacyError: The guarantee would not hold, or canaries have none to bound.
         ValueError: The plan has another number of clients.
     """
     device, task = device or best_device(), task_of(start)
@@ -109,6 +118,17 @@ def simulate(
         client: [labelled for labelled in share if id(labelled) in kept]
         for client, share in zip(names, shares, strict=True)
     }
+    found: Canaries | None = None
+    if num_canaries:
+        if not isinstance(start, DocVQAStart) or plan.epsilon is None:
+            raise PrivacyError(
+                f"{num_canaries} canaries are to bound an epsilon of {task.word} by "
+                f"{plan.algorithm}; expected docvqa, as they are asked questions, by an algorithm "
+                "with privacy. Leave them out."
+            )
+        found = canaries.of_run(start, num_canaries, resumed_in=out if resume else None)
+        for number in found.included.nonzero()[0]:  # each where it is whatever others' coins are
+            held[names[number % plan.clients]].append(found.documents[number])
     # What refuses to train does so before a folder is taken and a round is reserved.
     _require_places(held.values(), plan)
     updates = {
@@ -119,6 +139,7 @@ def simulate(
         "mode": "federated",
         "start": start_digest(start),
         "plan": plan.to_dict(),
+        **({"canaries": num_canaries} if found else {}),
         **asdict(settings),
         "documents": {
             client: task.digest(documents, unit=plan.privacy_unit)
@@ -128,6 +149,8 @@ def simulate(
     run = Run.open(out, same, resume=resume)
     if run.is_finished:
         return Outcome(charged=plan.rounds, interrupted=False)
+    if found:
+        canaries.keep(out, found)
     roster, party_keys = _parties(out, plan, start, settings, names)
     with ExitStack() as parties:
         clients = {
@@ -157,7 +180,11 @@ def simulate(
             caveats=caveats,
         )
         claim = claim_of(roster, coordinator, declared, simulated=True)
-        save(out / CHECKPOINT, roster, coordinator, start, claim)
+        model = trained(roster, coordinator, start)
+        if found and isinstance(start, DocVQAStart):
+            audited = found.audited(start, model.model, claim, device=device)
+            claim = canaries.added_to(claim, audited)
+        save(out / CHECKPOINT, model, claim)
     return Outcome(charged=coordinator.begun, interrupted=False)
 
 

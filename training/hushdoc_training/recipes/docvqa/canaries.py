@@ -22,7 +22,7 @@ from torch import nn
 
 from hushdoc.certificate.claim import Claim
 from hushdoc.document.document import Document
-from hushdoc.errors import CheckpointError
+from hushdoc.errors import CheckpointError, InputError
 from hushdoc.labels import LabelledDocument, Question
 from hushdoc.system import atomic_files
 from hushdoc_training import audited_claims
@@ -32,6 +32,7 @@ from hushdoc_training.audited_claims import AuditedRun
 from hushdoc_training.recipes.docvqa.private import batch_of
 from hushdoc_training.recipes.docvqa.rows import Example, examples_of
 from hushdoc_training.recipes.docvqa.start import Start
+from hushdoc_training.recipes.kie.audits import known_words
 
 METHOD = "one-run audit: canary providers of one document each"
 
@@ -74,7 +75,7 @@ class Canaries:
         Args:
             start: With the weights that training began with; they stay as they are.
             end: The model that was trained on `planted`, with the released weights.
-            claim: What that training claims, of one guarantee.
+            claim: What that training claims.
             device: Where losses are computed.
         """
         begun = replace(start, model=copy.deepcopy(start.model).to(device).eval())
@@ -108,6 +109,27 @@ def added_to(claim: Claim, run: AuditedRun) -> Claim:
     claim = audited_claims.with_audits(claim, [run])
     caveat = CAVEAT.format(count=run.audit.canaries, ceiling=run.ceiling)
     return replace(claim, caveats=(*claim.caveats, caveat))
+
+
+def of_run(start: Start, count: int, *, resumed_in: Path | None) -> Canaries:
+    """Returns the canaries of a run, of words that the tokenizer knows.
+
+    Args:
+        start: What the run starts from.
+        count: How many there are.
+        resumed_in: The folder of the run that goes on, whose coins stay.
+
+    Raises:
+        CheckpointError: The coins of the run that is resumed are not there.
+        InputError: The model reads images, which canaries don't have.
+    """
+    if start.asking.image is not None:
+        raise InputError(
+            "The model reads images of pages, and canaries are pages of words alone. Train without "
+            "images, or leave canaries out."
+        )
+    made = drawn(start, count, known_words(start.tokenizer_json))
+    return made if resumed_in is None else resumed(made, resumed_in)
 
 
 def keep(folder: Path, canaries: Canaries) -> None:

@@ -16,7 +16,7 @@ from torch import nn
 
 from hushdoc import arguments
 from hushdoc.certificate.claim import Claim, PublicData
-from hushdoc.errors import AnnotationError, EmptyDocumentError, InputError, PrivacyError
+from hushdoc.errors import AnnotationError, EmptyDocumentError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc.runtime.questions import Asking
 from hushdoc_training import docvqa_checkpoint, duplicates
@@ -32,7 +32,6 @@ from hushdoc_training.privacy.private_steps import PrivateSteps
 from hushdoc_training.private_view import COUNTS, PrivateView
 from hushdoc_training.recipes import starts
 from hushdoc_training.recipes.docvqa import canaries, public_inputs
-from hushdoc_training.recipes.docvqa.canaries import Canaries
 from hushdoc_training.recipes.docvqa.private import (
     losses_of,
     prepared,
@@ -43,7 +42,6 @@ from hushdoc_training.recipes.docvqa.private import (
 from hushdoc_training.recipes.docvqa.rows import Example, examples_of, unit_definition
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.kie import epochs, identity
-from hushdoc_training.recipes.kie.audits import known_words
 from hushdoc_training.recipes.kie.records import in_order
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 from hushdoc_training.recipes.kie.training import (
@@ -209,7 +207,11 @@ def train_private(
         ledger=ledger,
         documents_changed=documents_changed,
     )
-    found = _canaries(start, num_canaries, out if resume else None)
+    found = (
+        canaries.of_run(start, num_canaries, resumed_in=out if resume else None)
+        if num_canaries
+        else None
+    )
     begun = replace(start, model=copy.deepcopy(start.model)) if found else start
     run = RecipeRun(
         out=out,
@@ -269,19 +271,6 @@ def train_private(
         change=audited,
         save=lambda folder, claim: save(folder, start, claim),
     )
-
-
-def _canaries(start: Start, count: int, resumed: Path | None) -> Canaries | None:
-    """Returns the canaries of a run, of words that the tokenizer knows; None for no canary."""
-    if not count:
-        return None
-    if start.asking.image is not None:
-        raise InputError(
-            "The model reads images of pages, and canaries are pages of words alone. Train without "
-            "images, or leave canaries out."
-        )
-    made = canaries.drawn(start, count, known_words(start.tokenizer_json))
-    return made if resumed is None else canaries.resumed(made, resumed)
 
 
 def save(folder: Path, start: Start, claim: Claim) -> None:
