@@ -20,6 +20,7 @@ from hushdoc_training.models import adapters, vt5, vt5_start
 from hushdoc_training.models.trained import Trained
 from hushdoc_training.models.vt5 import IGNORED, VT5, VT5Config
 from hushdoc_training.privacy import clipping, trial
+from hushdoc_training.recipes.docvqa.start import start_from
 
 
 def test_the_base_model_has_as_many_parameters_as_the_papers() -> None:
@@ -217,7 +218,7 @@ class TestStarts:
         made = tiny.start()
         published = tiny.write_reference(made, tmp_path, monkeypatch)
         assert vt5_start.is_reference(str(tmp_path))
-        start = vt5_start.reference(tmp_path)
+        start = vt5_start.reference(str(tmp_path))
         assert start.box_scale == 1
         state = made.model.state_dict()
         assert all(
@@ -238,7 +239,29 @@ class TestStarts:
             }
             save_file(kept, tmp_path / "model.safetensors")
             with pytest.raises(CheckpointError, match=said):
-                vt5_start.reference(tmp_path)
+                vt5_start.reference(str(tmp_path))
+
+    def test_from_the_papers_weights_of_the_hub(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+        cache = tmp_path / "hub"
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+        monkeypatch.setattr("transformers.utils.hub.HF_HUB_CACHE", str(cache), raising=False)
+        folder, commit = cache / "models--acme--vt5", "0123456789" * 4
+        snapshot = folder / "snapshots" / commit
+        snapshot.mkdir(parents=True)
+        (folder / "refs").mkdir()
+        (folder / "refs" / "main").write_text(commit)
+        tiny.write_reference(tiny.start(), snapshot, monkeypatch)
+        assert vt5_start.is_reference("acme/vt5")
+        made = start_from("acme/vt5", architecture="vt5")
+        assert (made.asking.box_scale, made.name) == (1, "acme/vt5")
+        assert not vt5_start.is_reference("acme/other")
+        assert not vt5_start.is_reference("tiny")
+        (snapshot / "model.safetensors").unlink()
+        with pytest.raises(CheckpointError, match=r"no model\.safetensors"):
+            vt5_start.reference("acme/vt5")
 
     def test_weights_beside_those_that_are_read_are_refused_but_for_a_head_of_images(
         self, tmp_path: Path

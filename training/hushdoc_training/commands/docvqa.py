@@ -96,8 +96,8 @@ def register(tasks: Subcommands) -> None:
         "--start",
         metavar="MODEL",
         help="model to start from: a run of this task; for a pointer minilm, small, a run of "
-        "`train kie`, or a transformers folder or hub id; for a VT5 tiny, small, T5's folder or "
-        f"hub id, or a folder of the paper's own weights (default: {settings.told('start')})",
+        "`train kie`, or a transformers folder or hub id; for a VT5 tiny, small, a folder "
+        f"or hub id of T5's or of the paper's own weights (default: {settings.told('start')})",
     )
     model.add_argument(
         "--image-encoder",

@@ -39,12 +39,24 @@ def read(source: str) -> str:
     """
     from transformers import AutoTokenizer
 
-    if (found := _file(source, FILE)) is not None:
+    if (found := file_of(source, FILE)) is not None:
         return _for_words(found.read_text(encoding="utf-8"))
-    if (found := _file(source, SENTENCEPIECE)) is not None:
+    if (found := file_of(source, SENTENCEPIECE)) is not None:
         return _converted(found)
     text: str = AutoTokenizer.from_pretrained(source).backend_tokenizer.to_str()
     return _for_words(text)
+
+
+def file_of(source: str, name: str) -> Path | None:
+    """Returns a file of a transformers folder or hub id; None where it has none of that name.
+
+    Raises:
+        OSError: There is no such folder or id, or it is not to be had now.
+    """
+    from transformers.utils.hub import cached_file
+
+    found = cached_file(source, name, _raise_exceptions_for_missing_entries=False)
+    return None if found is None else Path(found)
 
 
 def special_tokens(tokenizer_json: str) -> SpecialTokens:
@@ -63,13 +75,6 @@ def special_tokens(tokenizer_json: str) -> SpecialTokens:
 def largest_id(tokenizer_json: str) -> int:
     """Returns the largest id that the tokenizer gives."""
     return max(Tokenizer.from_str(tokenizer_json).get_vocab().values(), default=0)
-
-
-def _file(source: str, name: str) -> Path | None:
-    from transformers.utils.hub import cached_file
-
-    found = cached_file(source, name, _raise_exceptions_for_missing_entries=False)
-    return None if found is None else Path(found)
 
 
 def _for_words(tokenizer_json: str) -> str:

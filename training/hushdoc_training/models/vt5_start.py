@@ -51,6 +51,8 @@ _REFERENCE = {
 }
 """What the published code calls the parts beside T5."""
 
+_WEIGHTS = "model.safetensors"
+
 _HEADS = ("classifier.", "layernorm.", "lm_head.", "pooler.")
 """What a published image encoder may have behind its last layer, which nobody reads here."""
 
@@ -148,30 +150,40 @@ def pretrained(t5: str, vision: str | None = None) -> VT5Start:
 
 
 def is_reference(source: str) -> bool:
-    """Returns whether a folder's weights have the names of the paper's published code."""
+    """Returns whether a folder's or hub id's weights have the names of the paper's published code.
+
+    What can't be found has none; hub ids are of an organisation.
+    """
     from safetensors import safe_open
 
-    path = Path(source) / "model.safetensors"
-    if not path.is_file():
+    if "/" not in source and not Path(source).is_dir():
+        return False  # such as "tiny", and T5's own ids
+    try:
+        path = tokenizer_files.file_of(source, _WEIGHTS)
+    except OSError:
+        path = None
+    if path is None:
         return False
     with _reading(source), safe_open(path, framework="pt") as weights:
         names: list[str] = list(weights.keys())
     return any(name.startswith((*_REFERENCE, _IMAGE_MODEL)) for name in names)
 
 
-def reference(folder: Path) -> VT5Start:
+def reference(source: str) -> VT5Start:
     """Returns the paper's own weights, in the layout of its published code and with DiT-base.
 
-    The folder holds T5's config.json and tokenizer and one model.safetensors. Boxes were cut to 0
-    and 1 there, so `box_scale` is 1.
+    A folder or hub id holds T5's config.json and tokenizer and one model.safetensors. Boxes
+    were cut to 0 and 1 there, so `box_scale` is 1.
     """
     from safetensors.torch import load_file
     from transformers import BeitConfig, BeitModel, T5Config
 
-    with _reading(str(folder)):
-        weights = load_file(folder / "model.safetensors")
-        sizes: Any = T5Config.from_pretrained(folder)
-        tokenizer_json = tokenizer_files.read(str(folder))
+    with _reading(source):
+        if (path := tokenizer_files.file_of(source, _WEIGHTS)) is None:
+            raise ValueError(f"it has no {_WEIGHTS}")
+        weights = load_file(path)
+        sizes: Any = T5Config.from_pretrained(source)
+        tokenizer_json = tokenizer_files.read(source)
     image: Any = BeitConfig(**(VT5Config.base().vision or {}))
     start = _started(sizes, _sizes(image), tokenizer_json, box_scale=1)
     parts: dict[str, dict[str, torch.Tensor]] = {"vision": {}, "t5": {}, "rest": {}}
@@ -189,7 +201,7 @@ def reference(folder: Path) -> VT5Start:
     start.model.vision.load_state_dict(encoder.state_dict())
     language = _published(type(start.model.t5), None, config=sizes, state_dict=parts["t5"])
     start.model.t5.load_state_dict(language.state_dict())
-    with _reading(str(folder)):
+    with _reading(source):
         found = start.model.load_state_dict(parts["rest"], strict=False)
         missing = [name for name in found.missing_keys if not name.startswith(("t5.", "vision."))]
         if missing or found.unexpected_keys:

@@ -77,8 +77,8 @@ def start_from(
 
     A checkpoint of this task keeps all its settings. A pointer takes the encoder of one that finds
     fields, with its box level and word order. A VT5 begins from nothing, "tiny" or "small", with a
-    tokenizer that it learns from public texts, from T5's folder or hub id, or from a folder of the
-    paper's own weights. It reads images of pages where it is given an image encoder, which stays
+    tokenizer that it learns from public texts, or from T5's or the paper's own weights, by folder
+    or hub id. It reads images of pages where it is given an image encoder, which stays
     frozen; the paper's weights have theirs.
 
     Raises:
@@ -210,7 +210,7 @@ def _vt5(
                 f"The weights in '{source}' have an image encoder of their own. Leave the image "
                 "encoder out here."
             )
-        made = vt5_start.reference(Path(source))
+        made = vt5_start.reference(source)
     else:
         made = vt5_start.pretrained(source, image_encoder)
     return Start(
