@@ -397,7 +397,10 @@ class Arms:
                     "scores": _sides(scores, names),
                     "told": told,
                     "trained_loss": fmean(
-                        score.loss for score in scorer.score(data.train[half][:MOST_SCORED])
+                        score.loss
+                        for score in replace(scorer, longest=0).score(
+                            data.train[half][:MOST_SCORED]
+                        )
                     ),
                     **self._attacked(features, self._scales[architecture]),
                 }

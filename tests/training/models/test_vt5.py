@@ -113,7 +113,7 @@ def test_the_published_order_of_tokens_is_refused() -> None:
 
 def test_answers_are_those_of_transformers() -> None:
     model = tiny.start().model
-    inputs, _ = tiny.rows([9, 4, 30])
+    inputs, targets = tiny.rows([9, 4, 30])
     states, mask = model.encode(
         inputs["input_ids"],
         inputs["bbox"],
@@ -126,11 +126,18 @@ def test_answers_are_those_of_transformers() -> None:
         max_new_tokens=6,
         do_sample=False,
     )
-    found = model.answer(inputs, max_answer=6)
+    found = model.answer(inputs, targets, max_answer=6)
     assert [[token for token in row if token not in (0, 1)] for row in expected.tolist()] == [
         [token for token in row if token not in (0, 1)] for row in found.tokens
     ]
     assert all(0 < value < 1 for value in found.confidence)
+    with torch.no_grad():
+        nothing = torch.full_like(targets[:, :1], 1)  # the end alone
+        assert found.losses == pytest.approx(model.losses(inputs, targets).tolist())
+        assert found.empty == pytest.approx((-model.losses(inputs, nothing)).exp().tolist())
+    unwritten = model.answer(inputs, targets, max_answer=0)
+    assert (unwritten.tokens, unwritten.confidence) == ([[]] * 3, [1.0] * 3)
+    assert unwritten.losses == found.losses
 
 
 def vt5_outputs(states: torch.Tensor) -> Any:

@@ -57,13 +57,19 @@ class VT5Config:
 
 
 class Answered(NamedTuple):
-    """Answers that were written greedily: token ids, the end left out, and their confidence.
+    """What was written greedily for each row, and how likely else would have been.
 
-    The confidence is the product of the tokens' probabilities, without the end's.
+    Attributes:
+        tokens: Token ids, the end left out.
+        confidence: The product of their probabilities, without the end's.
+        losses: `VT5.losses`, of the targets.
+        empty: The probability that nothing is written.
     """
 
     tokens: list[list[int]]
     confidence: list[float]
+    losses: list[float]
+    empty: list[float]
 
 
 class BoxEmbedding(nn.Module):
@@ -151,7 +157,11 @@ class VT5(nn.Module):
             pixel_values: [batch, 3, height, width], for models that read images.
         """
         visual = None if pixel_values is None else self.visual(pixel_values)
-        states, mask = self.encode(input_ids, bbox, attention_mask, visual)
+        return self._decoded(*self.encode(input_ids, bbox, attention_mask, visual), targets)
+
+    def _decoded(
+        self, states: torch.Tensor, mask: torch.Tensor, targets: torch.Tensor
+    ) -> torch.Tensor:
         start = targets.new_full((len(targets), 1), self.t5.config.decoder_start_token_id)
         before = torch.cat([start, targets[:, :-1]], 1)
         decoder_input_ids = before.masked_fill(before == IGNORED, self.t5.config.pad_token_id)
@@ -165,11 +175,7 @@ class VT5(nn.Module):
 
         `inputs` are those of `forward` by their names; nothing else of a batch enters a row's loss.
         """
-        logits = self(**inputs, targets=targets)
-        each = functional.cross_entropy(
-            logits.float().transpose(1, 2), targets, ignore_index=IGNORED, reduction="none"
-        )
-        return each.sum(1) / (targets != IGNORED).sum(1)
+        return _losses(self(**inputs, targets=targets), targets)
 
     @torch.no_grad()
     def visual(self, pixel_values: torch.Tensor) -> torch.Tensor:
@@ -204,8 +210,13 @@ class VT5(nn.Module):
         return states, mask
 
     @torch.no_grad()
-    def answer(self, inputs: Mapping[str, torch.Tensor], *, max_answer: int) -> Answered:
-        """Returns the most likely token after each other, at most so many, for each row."""
+    def answer(
+        self, inputs: Mapping[str, torch.Tensor], targets: torch.Tensor, *, max_answer: int
+    ) -> Answered:
+        """Returns the most likely token after each other, at most so many, for each row.
+
+        `inputs` and `targets` are those of `losses`; rows are encoded once.
+        """
         from transformers import DynamicCache, EncoderDecoderCache
 
         images = inputs.get("pixel_values")
@@ -216,6 +227,7 @@ class VT5(nn.Module):
             None if images is None else self.visual(images),
         )
         end: int = self.t5.config.eos_token_id
+        logits = self._decoded(states, mask, targets).float()
         tokens = mask.new_full((len(mask), 1), self.t5.config.decoder_start_token_id)
         confidence = states.new_ones(len(mask), dtype=torch.float64)
         going = torch.ones(len(mask), dtype=torch.bool, device=mask.device)
@@ -237,7 +249,12 @@ class VT5(nn.Module):
             if not going.any():
                 break
             tokens = chosen[:, None]
-        return Answered(tokens=found, confidence=confidence.tolist())
+        return Answered(
+            tokens=found,
+            confidence=confidence.tolist(),
+            losses=_losses(logits, targets).tolist(),
+            empty=logits[:, 0].softmax(-1)[:, end].tolist(),
+        )
 
     def image_preprocessing(self) -> ImagePreprocessing | None:
         """Returns how DiT's published processor prepares a page's image; None without one."""
@@ -304,6 +321,14 @@ def freeze(model: VT5, *, trained: Trained) -> None:
             "biases": value.dim() == 1,
         }.get(trained.kind, id(value) in top or id(value) not in before)
         value.requires_grad_((wanted or value is always) and not name.startswith("vision."))
+
+
+def _losses(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Returns each row's mean cross-entropy over its answer's tokens, shape [rows]."""
+    each = functional.cross_entropy(
+        logits.float().transpose(1, 2), targets, ignore_index=IGNORED, reduction="none"
+    )
+    return each.sum(1) / (targets != IGNORED).sum(1)
 
 
 def _behind_words(

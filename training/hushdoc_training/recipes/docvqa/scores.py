@@ -48,10 +48,17 @@ class Scorer:
     """A pointer or VT5 that is asked all questions of documents; `question_scores.Answering`.
 
     VT5 writes what it likes, greedily: nothing has to stand on the page.
+
+    Attributes:
+        start: The model with its tokenizer.
+        device: Where it is computed.
+        longest: Tokens that a VT5 writes at most, 0 where losses alone are asked for; None: as
+            many as it may.
     """
 
     start: Start
     device: torch.device
+    longest: int | None = None
 
     @property
     def asking(self) -> Asking:
@@ -107,13 +114,11 @@ class Scorer:
             ]
         examples = [Example(rows=(row,)) for _, row in rows]
         inputs, targets = batch_of(self.start, examples, device=self.device)
-        said = model.answer(inputs, max_answer=self.start.asking.max_answer)
+        longest = self.asking.max_answer if self.longest is None else self.longest
+        said = model.answer(inputs, targets, max_answer=longest)
         texts = [encoder.text(tokens) for tokens in said.tokens]
-        losses = model.losses(inputs, targets).tolist()
-        end = torch.full_like(targets[:, :1], int(self.start.asking.eos_id or 0))
-        empty = (-model.losses(inputs, end)).exp().tolist()
-        nulls = [0.0 if text else null for text, null in zip(texts, empty, strict=True)]
-        each = zip(texts, said.confidence, nulls, losses, strict=True)
+        nulls = [0.0 if text else null for text, null in zip(texts, said.empty, strict=True)]
+        each = zip(texts, said.confidence, nulls, said.losses, strict=True)
         return [_Reading(*reading) for reading in each]
 
     def _scores(self, model: Pointer, asked: Sequence[QuestionRow]) -> list[Array]:
