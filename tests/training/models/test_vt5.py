@@ -133,8 +133,10 @@ def test_answers_are_those_of_transformers() -> None:
     assert all(0 < value < 1 for value in found.confidence)
     with torch.no_grad():
         nothing = torch.full_like(targets[:, :1], 1)  # the end alone
-        assert found.losses == pytest.approx(model.losses(inputs, targets).tolist())
-        assert found.empty == pytest.approx((-model.losses(inputs, nothing)).exp().tolist())
+        assert found.losses == pytest.approx(model.losses(inputs, targets).tolist(), rel=1e-4)
+        assert found.empty == pytest.approx(
+            (-model.losses(inputs, nothing)).exp().tolist(), rel=1e-4
+        )
     unwritten = model.answer(inputs, targets, max_answer=0)
     assert (unwritten.tokens, unwritten.confidence) == ([[]] * 3, [1.0] * 3)
     assert unwritten.losses == found.losses

@@ -22,15 +22,13 @@ from hushdoc.certificate.claim import Claim
 from hushdoc_training.audit import one_run, roc
 from hushdoc_training.audit.binomial import Floats
 from hushdoc_training.audited_claims import AuditedRun
+from hushdoc_training.inherited_claims import RECIPIENT
 from hushdoc_training.privacy.plan import PrivacyPlan
 
 EPSILON = 1.0
 """What a twin claims, unless the run itself claims less."""
 
 CONFIDENCE = 0.99
-
-RECIPIENT = "model-recipient"
-"""Who guesses the coins: of start and released weights, which all other adversaries see too."""
 
 Coins = npt.NDArray[np.bool_]
 
