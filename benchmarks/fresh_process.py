@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ QUIET = {
     "TRANSFORMERS_VERBOSITY": "error",
     "PYTHONWARNINGS": "ignore",
 }
+
+CORES: list[int] = []
+"""Of Linux, that rounds run side by side on: a round's programs take turns on one of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,13 +75,16 @@ def cost(command: Sequence[str]) -> Cost:
 
 
 def take_turns(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, list[Cost]]:
-    """Returns what each program took in each round."""
-    costs: dict[str, list[Cost]] = {name: [] for name in commands}
-    for turn in range(rounds):
+    """Returns what each program took in each round; rounds share out CORES, if there are some."""
+
+    def taken(turn: int) -> dict[str, Cost]:
         names = list(commands) if turn % 2 == 0 else list(commands)[::-1]
-        for name in names:
-            costs[name].append(cost(commands[name]))
-    return costs
+        on = ["taskset", "-c", str(CORES[turn % len(CORES)])] if CORES else []
+        return {name: cost([*on, *commands[name]]) for name in names}
+
+    with ThreadPoolExecutor(max(1, len(CORES))) as pool:
+        found = list(pool.map(taken, range(rounds)))
+    return {name: [each[name] for each in found] for name in commands}
 
 
 def median_cpu(costs: Sequence[Cost]) -> float:
@@ -91,6 +98,7 @@ def main(
     compare: Callable[[Path, argparse.Namespace], dict[str, Any]],
     *,
     quick: str,
+    flags: Mapping[str, str] | None = None,
 ) -> int:
     """Runs a comparison in a scratch folder, or one arm of it as a process of its own.
 
@@ -99,13 +107,20 @@ def main(
         arms: What `--arm NAME ...` calls; its answer is printed as JSON.
         compare: Takes the scratch folder and the options; its answer is the last line.
         quick: What --quick does, for the help text.
+        flags: Switches of its own, each with its help text.
     """
     parser = argparse.ArgumentParser(description=(doc or "").split("\n")[0])
     parser.add_argument("--quick", action="store_true", help=quick)
+    for flag, told in (flags or {}).items():
+        parser.add_argument(flag, action="store_true", help=told)
     parser.add_argument("--fastembed", metavar="PYTHON", help="an interpreter that has fastembed")
     parser.add_argument("--optimum", metavar="PYTHON", help="an interpreter that has optimum-onnx")
+    parser.add_argument(
+        "--cores", nargs="+", type=int, default=[], help="rounds run side by side on them"
+    )
     parser.add_argument("--arm", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    CORES.extend(options.cores)
     if options.arm:
         print(json.dumps(arms[options.arm[0]](*options.arm[1:])))
         return 0

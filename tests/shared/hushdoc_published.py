@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers.utils import sentencepiece_model_pb2_new as sentencepiece
+from transformers.convert_slow_tokenizer import import_protobuf
 
 from hushdoc_training.models import layout
 
@@ -48,7 +48,7 @@ def unigram(pieces: Iterable[str]) -> Tokenizer:
 
 def sentencepiece_model(pieces: Iterable[str]) -> bytes:
     """Returns sentencepiece.bpe.model with these pieces, as layoutlmv3-base-chinese has it."""
-    made = sentencepiece.ModelProto()
+    made = import_protobuf().ModelProto()  # a second definition of it would be refused
     special = (("<unk>", 2), ("<s>", 3), ("</s>", 3))
     for number, (piece, kind) in enumerate([*special, *((one, 1) for one in ("▁", *pieces))]):
         added = made.pieces.add()

@@ -137,6 +137,22 @@ def test_a_gradient_that_is_not_finite_becomes_zero_and_is_counted(backend: str)
         assert made.step().nonfinite == made.nonfinite == 1
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_is_not_finite_does_not_reach_other_records_by_a_kernel(backend: str) -> None:
+    """As one does that multiplies what lies beyond a row's end by 0."""
+    records, model = example_records(), small_model()
+    records[3] = [torch.full((6,), float("inf"))]
+
+    def beyond(module: nn.Module, inputs: object, output: torch.Tensor) -> None:
+        output.data.add_(0 * output.data.sum(0, keepdim=True))
+
+    before = flat(model)
+    with training(model, draws=[[0, 3, 8]], records=records, backend=backend) as made:
+        next(iter(model.children())).register_forward_hook(beyond)
+        assert made.step().nonfinite == 1
+    assert same_sum((before - flat(model)) * DIVISOR, by_hand([0, 8], records))
+
+
 def test_multiplicity_clips_the_mean_over_the_repetitions_once() -> None:
     once = clipped_sum(EVERY)
     for times in (2, 3):

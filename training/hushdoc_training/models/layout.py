@@ -492,7 +492,8 @@ def unreached(model: LayoutModel, *, image: ImagePreprocessing | None = None) ->
     if image is not None:
         inputs.append(torch.ones(2, 3, image.height, image.width))
     try:
-        model(*inputs).square().sum().backward()
+        device = next(model.parameters()).device
+        model(*(value.to(device) for value in inputs)).square().sum().backward()
         return [name for name, value in model.named_parameters() if value.grad is None]
     finally:
         for value, required in before.items():

@@ -91,6 +91,28 @@ def pack(
     )
 
 
+def by_itself(batch: PhysicalBatch[Example]) -> list[PhysicalBatch[Example]]:
+    """Returns a batch for each record, with its examples alone.
+
+    Example:
+        >>> batch = pack(["ab", "c"], max_examples=3).batches[0]
+        >>> [(one.examples, one.records, one.weights) for one in by_itself(batch)]
+        [(('a', 'b'), (0, 0), (0.5, 0.5)), (('c',), (0,), (1.0,))]
+    """
+    places: dict[int, list[int]] = {}
+    for place, record in enumerate(batch.records):
+        if record != PADDING:
+            places.setdefault(record, []).append(place)
+    return [
+        PhysicalBatch(
+            examples=tuple(batch.examples[place] for place in own),
+            records=(0,) * len(own),
+            weights=tuple(batch.weights[place] for place in own),
+        )
+        for own in places.values()
+    ]
+
+
 def _is_scalar(value: Any) -> bool:
     """Whether an array or a tensor has no axis: it has a length that can't be asked for."""
     return getattr(value, "shape", None) == ()

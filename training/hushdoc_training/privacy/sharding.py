@@ -110,6 +110,14 @@ def as_gradient(total: torch.Tensor, parameter: nn.Parameter) -> torch.Tensor:
     )
 
 
+def as_many(
+    some: Sequence[PhysicalBatch[Example]], packed: Packed[Example], group: Group
+) -> list[PhysicalBatch[Example]]:
+    """Returns batches and as many idle ones as let every process make the same number of passes."""
+    missing = group.most(len(some)) - len(some)
+    return [*some, *(_idle(packed.batches[0], PADDING) for _ in range(missing))]
+
+
 def _parts(
     parts: Sequence[PhysicalBatch[Example]], group: Group
 ) -> tuple[PhysicalBatch[Example], ...]:
@@ -125,7 +133,8 @@ def _idle(batch: PhysicalBatch[Example], record: int) -> PhysicalBatch[Example]:
 
 
 def _forget_pass(modules: Sequence[Any]) -> None:
-    # A pass that failed half-way leaves torch waiting for its end.
+    # A pass that failed half-way leaves torch waiting for its end; old releases can't be told, and
+    # have the next step refused, as parameters are not where they were.
     inside = {id(part) for module in modules for part in module.modules() if part is not module}
     for module in modules:
         if id(module) not in inside and hasattr(module, "reset_iter_state"):

@@ -9,7 +9,7 @@ import torch
 
 from hushdoc_training.privacy import clipping, sharding
 from hushdoc_training.privacy.example_losses import ExampleLosses, by_record, weighted
-from hushdoc_training.privacy.physical import Packed
+from hushdoc_training.privacy.physical import Packed, PhysicalBatch, by_itself
 from hushdoc_training.privacy.process_group import Group
 
 Example = TypeVar("Example")
@@ -91,12 +91,29 @@ def sum_clipped(
     *,
     sharded: bool,
 ) -> tuple[list[float], int]:
-    """Adds this process's share to the sums; returns losses and non-finite count."""
+    """Adds this process's share to the sums; returns losses and non-finite count.
+
+    In one pass a record that is not finite can reach others, whose loss does not depend on it: a
+    kernel may multiply what lies beyond the end of a row by 0, and 0 * inf is no number. So nothing
+    of such a pass counts, and each of its records has another one to itself.
+    """
     clipper = sums.clipper
     losses: list[float] = []
     nonfinite = 0
+    again: list[PhysicalBatch[Example]] = []
     for batch in packed.batches:
+        several = max(batch.records) > 0
         sums.make_room(max(batch.records) + 1)
+        found = clipper.add(
+            weighted(losses_of, batch), torch.tensor(batch.records), or_nothing=several
+        )
+        if several and found.nonfinite:
+            again += by_itself(batch)
+            continue
+        losses += by_record(found.losses, batch)
+        nonfinite += found.nonfinite
+    for batch in sharding.as_many(again, packed, group) if sharded else again:
+        sums.make_room(1)
         found = clipper.add(weighted(losses_of, batch), torch.tensor(batch.records))
         losses += by_record(found.losses, batch)
         nonfinite += found.nonfinite

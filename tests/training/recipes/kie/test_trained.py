@@ -89,6 +89,11 @@ def test_a_word_trains_what_it_names_and_a_window_reaches(
     assert not {f"{name.removesuffix('weight')}down.weight" for name in idle} & trained
 
 
+def test_what_a_window_reaches_is_known_on_the_device_of_the_model() -> None:
+    model = hushdoc_tiny_models.model("layoutlm")
+    assert layout.unreached(model) == layout.unreached(model.to("meta")) != []
+
+
 @pytest.mark.parametrize(("word", "layers"), [("top:4", range(8, 12)), ("top:8", range(4, 12))])
 def test_the_papers_top4_and_top8_train_that_many_layers(word: str, layers: range) -> None:
     assert Trained.of(word) == Trained("top", len(layers))
@@ -127,7 +132,7 @@ def test_what_is_released_answers_as_what_was_trained(
     answers: list[torch.Tensor] = []
 
     def with_factors(self: StepReport, step: Any) -> None:
-        probe = copy.deepcopy(start.model).eval().requires_grad_(False)
+        probe = copy.deepcopy(start.model).cpu().eval().requires_grad_(False)
         assert sum(isinstance(part, low_rank.LowRank) for part in probe.modules()) == 12
         answers.append(probe(*inputs))
 

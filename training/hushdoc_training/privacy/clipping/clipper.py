@@ -43,15 +43,21 @@ class Clipper(ABC):
 
     @uncompiled()
     def add(
-        self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
+        self,
+        losses: Losses,
+        records: torch.Tensor,
+        *,
+        weights: torch.Tensor | None = None,
+        or_nothing: bool = False,
     ) -> ClippedBatch:
         """Adds the clipped gradients of the records of one physical batch.
 
         `records` (int64, shape [examples]) says which record (0, 1, ...) an example belongs to; -1
         marks an example of padding, which counts for nothing. `weights` multiply the losses: 1 /
         chunks for a mean over the chunks of a document, 1 / multiplicity for noise multiplicity.
+        With `or_nothing` a batch in which a record's gradient is not finite adds nothing at all.
         """
-        grouping = Grouping(records, weights)
+        grouping = Grouping(records, weights, or_nothing=or_nothing)
         if grouping.empty and not self.placement.sharded:
             return nothing_but_padding(self.placement.parameters, grouping)
         return self._add(losses, grouping)

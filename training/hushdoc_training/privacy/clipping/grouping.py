@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 
@@ -12,8 +14,13 @@ class Grouping:
     its examples stand side by side, else indices.
     """
 
-    def __init__(self, records: torch.Tensor, weights: torch.Tensor | None) -> None:
-        """Sorts the examples of `records` (int64, shape [examples]); no weights are ones."""
+    def __init__(
+        self, records: torch.Tensor, weights: torch.Tensor | None, *, or_nothing: bool = False
+    ) -> None:
+        """Sorts the examples of `records` (int64, shape [examples]); no weights are ones.
+
+        With `or_nothing` squared norms of which one is not finite count as infinite, all of them.
+        """
         if records.dim() != 1 or records.dtype != torch.int64:
             raise ValueError(
                 f"records has shape {list(records.shape)} and type {records.dtype}; it must be one "
@@ -32,7 +39,7 @@ class Grouping:
         self.examples = len(numbers)
         self.num_records = max(numbers, default=-1) + 1
         self.records = records.detach().cpu()
-        self.weights = weights
+        self.weights, self.or_nothing = weights, or_nothing
         self.one_to_one = numbers == list(range(self.examples))
         by_record: list[list[int]] = [[] for _ in range(self.num_records)]
         for example, record in enumerate(numbers):
@@ -45,6 +52,16 @@ class Grouping:
     def empty(self) -> bool:
         """Whether no example belongs to a record."""
         return not any(self._lists)
+
+    def counted(self, squares: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Returns the records' squared norms by parameter, as they are or all infinite."""
+        finite = not self.or_nothing or all(
+            bool(each.isfinite().all()) for each in squares.values()
+        )
+        return {
+            name: each if finite else torch.full_like(each, torch.inf)
+            for name, each in squares.items()
+        }
 
     def total(self, losses: torch.Tensor) -> torch.Tensor:
         """Returns the weighted sum of the losses of examples that belong to a record."""

@@ -62,7 +62,6 @@ def losses_of(
 
 
 def attention(device: torch.device) -> AbstractContextManager[None]:
-    """Returns where a window's attention is computed, backward pass included."""
     """Returns how attention is computed where gradients are taken."""
     # On a CPU the fused kernel's backward pass takes more time than it saves at these lengths.
     return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
