@@ -94,8 +94,8 @@ def sum_clipped(
     """Adds this process's share to the sums; returns losses and non-finite count.
 
     In one pass a record that is not finite can reach others, whose loss does not depend on it: a
-    kernel may multiply what lies beyond the end of a row by 0, and 0 * inf is no number. So nothing
-    of such a pass counts, and each of its records has another one to itself.
+    kernel may multiply what lies beyond the end of a row by 0, and 0 * inf is no number (oneDNN's
+    issue 5717). So nothing of such a pass counts, and each of its records has one to itself.
     """
     clipper = sums.clipper
     losses: list[float] = []
