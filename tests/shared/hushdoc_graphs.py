@@ -28,10 +28,10 @@ def port(name: str, shape: Sequence[int | str]) -> bytes:
 
 
 def weight(name: str, values: np.ndarray) -> bytes:
-    """Returns an initializer of float32."""
+    """Returns an initializer of int8, where values are, or of float32."""
     sizes = b"".join(number(1, size) for size in values.shape)
-    content = values.astype("<f4").tobytes()
-    return b"".join((sizes, number(2, 1), message(8, name), message(9, content)))
+    kind, stored = (3, values) if values.dtype == np.int8 else (1, values.astype("<f4"))
+    return b"".join((sizes, number(2, kind), message(8, name), message(9, stored.tobytes())))
 
 
 def model(

@@ -6,6 +6,7 @@ Contract: nothing else in hushdoc imports onnxruntime, and here it is imported o
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import re
@@ -45,6 +46,13 @@ FATAL = 4
 SLOW_FUSIONS = ("SkipLayerNormFusion",)
 """Fusions that are not made for processors: in onnxruntime 1.31 a sum with its normalisation takes
 several times as long as one operator as it does as two."""
+
+_FOUR_PRODUCTS = (
+    b'\x08\x08:X\n\x18\n\x01a\n\x01b\x12\x01y"\rMatMulInteger\x12\x01g*\x0f\x08\x04\x08\x01\x10\x03'
+    b"B\x01bJ\x04\x7f\x7f\x7f\x7fZ\x13\n\x01a\x12\x0e\n\x0c\x08\x02\x12\x08\n\x02\x08\x01\n\x02\x08\x04"
+    b"b\x13\n\x01y\x12\x0e\n\x0c\x08\x06\x12\x08\n\x02\x08\x01\n\x02\x08\x01B\x04\n\x00\x10\r"
+)
+"""A graph that multiplies a row of four bytes, uint8, by a column of four 127, int8."""
 
 _UNITS = {"": 1, "B": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
 _door = forking.Lock()
@@ -203,6 +211,9 @@ class Session:
         options.enable_mem_pattern = False
         # Weights outside the arena: it can then give back all that a large batch needed.
         options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
+        if self.device == "cpu" and clips_products():
+            # Weights become uint8, as exact, and are multiplied with sums in 32 bits.
+            options.add_session_config_entry("session.x64quantprecision", "1")
         return options
 
     def _register_arena(self) -> None:
@@ -273,6 +284,20 @@ class Session:
             # Two threads may both see the old time; once more does no harm.
             self._trimmed_at = now
             give_back_freed_memory()
+
+
+@functools.cache
+def clips_products() -> bool:
+    """Whether sums of two products of bytes are cut to 16 bits here, as without VNNI they are.
+
+    An int8 model would then give other answers than on the processor on which it was sealed.
+    """
+    onnxruntime = import_onnxruntime()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = FATAL, 1
+    session = onnxruntime.InferenceSession(_FOUR_PRODUCTS, options, providers=[PROVIDERS["cpu"]])
+    [[[found]]] = session.run(None, {"a": np.full((1, 4), 255, np.uint8)})
+    return int(found) != 4 * 255 * 127
 
 
 def import_onnxruntime() -> Any:
