@@ -117,6 +117,10 @@ def test_a_private_run_with_canaries_claims_their_bound_and_goes_on_with_its_coi
     assert json.loads((out / canaries.FILE).read_text()) == coins
     with pytest.raises(CheckpointError, match="coins of 41 canaries"):
         canaries.resumed(canaries.drawn(start, 41, WORDS), out)
+    absent = {**arguments, "out": tmp_path / "absent"}
+    with pytest.raises(CheckpointError, match="resume"):  # and no word of coins
+        train_private(begun, own, plan, settings, **absent, resume=True)
+    assert not (tmp_path / "absent").exists()
 
 
 @pytest.mark.parametrize("architecture", ["pointer", "vt5"])

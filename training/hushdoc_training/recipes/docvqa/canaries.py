@@ -129,7 +129,9 @@ def of_run(start: Start, count: int, *, resumed_in: Path | None) -> Canaries:
             "images, or leave canaries out."
         )
     made = drawn(start, count, known_words(start.tokenizer_json))
-    return made if resumed_in is None else resumed(made, resumed_in)
+    if resumed_in is None or not resumed_in.exists():  # which the run itself says
+        return made
+    return resumed(made, resumed_in)
 
 
 def keep(folder: Path, canaries: Canaries) -> None:
