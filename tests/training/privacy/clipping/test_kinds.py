@@ -80,6 +80,22 @@ def test_a_record_that_is_not_finite_adds_nothing(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", CLIPPINGS)
+@pytest.mark.parametrize("backend", [BookKeeping, OpacusHooks])
+@pytest.mark.parametrize("large", [torch.inf, 1.6e19])  # whose squares are finite, one by one
+def test_a_batch_of_all_or_nothing_adds_nothing(backend: Backend, kind: str, large: float) -> None:
+    model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1))
+    for parameter in model.parameters():
+        nn.init.ones_(parameter)
+    clipper = backend(model, clipping_norm=0.5, clipping=kind)
+    for value, nonfinite in ((large, 1), (2.0, 0)):
+        inputs = torch.tensor([[1.0], [value]])
+        losses = lambda x=inputs: model(x).squeeze(1)  # noqa: E731
+        found = clipper.add(losses, torch.arange(2), or_nothing=True)
+        assert found.nonfinite == nonfinite
+        assert any(total.any() for total in clipper.sums.values()) == (not nonfinite)
+
+
+@pytest.mark.parametrize("kind", CLIPPINGS)
 @pytest.mark.parametrize("number", [1, 3, 250])
 def test_what_is_noted_is_what_is_applied(kind: str, number: int) -> None:
     names = [str(index) for index in range(number)]

@@ -47,7 +47,7 @@ class BookKeeping(Clipper):
                 nothing = dict.fromkeys(squares, torch.full_like(total, torch.inf))
                 tape.clip_into(self.sums, nothing, self.clipping)
                 return nothing_but_padding(self.placement.parameters, grouping)
-            tape.clip_into(self.sums, grouping.counted(squares), self.clipping)
+            tape.clip_into(self.sums, grouping.counted(squares, total), self.clipping)
         return ClippedBatch(
             norms=total.sqrt(),
             losses=by_example,

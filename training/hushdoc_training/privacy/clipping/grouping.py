@@ -53,15 +53,16 @@ class Grouping:
         """Whether no example belongs to a record."""
         return not any(self._lists)
 
-    def counted(self, squares: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Returns the records' squared norms by parameter, as they are or all infinite."""
-        finite = not self.or_nothing or all(
-            bool(each.isfinite().all()) for each in squares.values()
-        )
-        return {
-            name: each if finite else torch.full_like(each, torch.inf)
-            for name, each in squares.items()
-        }
+    def counted(
+        self, squares: Mapping[str, torch.Tensor], total: torch.Tensor
+    ) -> Mapping[str, torch.Tensor]:
+        """Returns the records' squared norms by parameter, as they are or all infinite.
+
+        `total` is their sum, which may be infinite where they are not.
+        """
+        if not self.or_nothing or bool(total.isfinite().all()):
+            return squares
+        return {name: torch.full_like(each, torch.inf) for name, each in squares.items()}
 
     def total(self, losses: torch.Tensor) -> torch.Tensor:
         """Returns the weighted sum of the losses of examples that belong to a record."""

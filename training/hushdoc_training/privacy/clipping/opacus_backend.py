@@ -55,7 +55,7 @@ class OpacusHooks(Clipper):
                 parameter.grad = before[name]
         squares = {name: g.flatten(1).square().sum(1) for name, g in gradients.items()}
         total = torch.stack(list(squares.values())).sum(0)
-        factors = self.clipping.factors(grouping.counted(squares))
+        factors = self.clipping.factors(grouping.counted(squares, total))
         for name, gradient in gradients.items():
             kept = kept_examples(factors[name])
             chosen = gradient if kept is None else gradient[kept]
