@@ -47,6 +47,9 @@ SLOW_FUSIONS = ("SkipLayerNormFusion",)
 """Fusions that are not made for processors: in onnxruntime 1.31 a sum with its normalisation takes
 several times as long as one operator as it does as two."""
 
+EXACT_PRODUCTS = "session.x64quantprecision"
+"""Whether ONNX Runtime multiplies bytes exactly where it would be faster not to."""
+
 _FOUR_PRODUCTS = (
     b'\x08\x08:X\n\x18\n\x01a\n\x01b\x12\x01y"\rMatMulInteger\x12\x01g*\x0f\x08\x04\x08\x01\x10\x03'
     b"B\x01bJ\x04\x7f\x7f\x7f\x7fZ\x13\n\x01a\x12\x0e\n\x0c\x08\x02\x12\x08\n\x02\x08\x01\n\x02\x08\x04"
@@ -183,12 +186,21 @@ class Session:
                     if fresh_arena:
                         self._register_arena()
                     options.add_session_config_entry("session.use_env_allocators", "1")
-                session = self._onnxruntime.InferenceSession(
+                make = functools.partial(
+                    self._onnxruntime.InferenceSession,
                     model,
                     sess_options=options,
                     providers=[provider],
                     disabled_optimizers=SLOW_FUSIONS if self.device == "cpu" else None,
                 )
+                try:
+                    session = make()
+                except Exception:
+                    if self.device != "cpu" or not clips_products():
+                        raise
+                    # It can't turn weights into uint8 that several products share.
+                    options.add_session_config_entry(EXACT_PRODUCTS, "0")
+                    session = make()
         except Exception as error:  # its exceptions share no base but Exception
             if self.device != "cpu" and "provider" in str(error).lower():
                 raise _unavailable(self.device, [str(error)]) from error
@@ -213,7 +225,7 @@ class Session:
         options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
         if self.device == "cpu" and clips_products():
             # Weights become uint8, as exact, and are multiplied with sums in 32 bits.
-            options.add_session_config_entry("session.x64quantprecision", "1")
+            options.add_session_config_entry(EXACT_PRODUCTS, "1")
         return options
 
     def _register_arena(self) -> None:
