@@ -237,9 +237,8 @@ def after_a_failure() -> dict[str, Any]:
             made.step()
         except KeyboardInterrupt:
             hook.remove()
-        if not hasattr(
-            model, "reset_iter_state"
-        ):  # old releases of torch go on waiting for the pass to end
+        if not hasattr(model, "reset_iter_state"):
+            # Old releases of torch go on waiting for the pass to end.
             return {"refused": refused(made.step)}
         made.step()
     return {"weights": whole(model)}
