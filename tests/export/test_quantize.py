@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from hushdoc.artifact import onnx_scan
+from hushdoc.runtime import unsigned_weights
 from hushdoc.runtime.session import Session
 from hushdoc_export import graph, quantize, release
 from hushdoc_export.question_agreement import QuestionAgreement
@@ -78,6 +79,22 @@ def test_bytes_hold_the_weights_and_the_tables(proto: Any, per_channel: bool) ->
     assert np.abs(found - expected).max() < 0.2 * np.ptp(expected)
     assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.98
     assert not np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_all_bytes_can_be_unsigned_where_those_alone_are_multiplied_exactly(
+    proto: Any, per_channel: bool
+) -> None:
+    made = quantize.optimized(quantize.int8(proto, per_channel=per_channel), "extended")
+    grown = onnx.load_from_string(unsigned_weights.of(graph.serialize(made, notes=NOTES)))
+    onnx.checker.check_model(grown)
+    assert onnx.TensorProto.INT8 not in initializer_types(grown)
+    for before, after in zip(made.graph.initializer, grown.graph.initializer, strict=True):
+        one, other = (onnx.numpy_helper.to_array(tensor) for tensor in (before, after))
+        shift = 128 if before.data_type == onnx.TensorProto.INT8 else 0
+        assert before.name == after.name
+        assert np.array_equal(other.astype(np.float64), one.astype(np.float64) + shift)
+    assert list(made.graph.node) == list(grown.graph.node)
 
 
 def test_a_layer_that_was_whitened_in_training_is_rounded_as_any_other() -> None:
@@ -209,6 +226,9 @@ def test_of_a_weight_that_is_read_twice_the_second_product_can_stay_in_floats() 
         for one in ways[2][0].graph.initializer
         if one.data_type == floats and np.prod(one.dims) == 256
     ]
+    for made, _ in ways:
+        content = graph.serialize(made, notes=NOTES)
+        assert unsigned_weights.of(content) != content
 
 
 @pytest.mark.parametrize(

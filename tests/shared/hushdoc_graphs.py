@@ -8,7 +8,9 @@ import numpy as np
 from hushdoc_builders import message, number
 
 
-def node(operator: str, inputs: Sequence[str], output: str, **integers: int) -> bytes:
+def node(
+    operator: str, inputs: Sequence[str], output: str, *, domain: str = "", **integers: int
+) -> bytes:
     """Returns a node with integer attributes."""
     kind = 2  # AttributeProto.INT
     attributes = (
@@ -16,7 +18,8 @@ def node(operator: str, inputs: Sequence[str], output: str, **integers: int) -> 
         for name, value in integers.items()
     )
     names = (message(1, name) for name in inputs)
-    return b"".join((*names, message(2, output), message(4, operator), *attributes))
+    named = (message(2, output), message(4, operator), message(7, domain))
+    return b"".join((*names, *named, *attributes))
 
 
 def port(name: str, shape: Sequence[int | str]) -> bytes:
@@ -52,5 +55,8 @@ def model(
     properties = (
         message(14, message(1, key), message(2, value)) for key, value in (metadata or {}).items()
     )
-    operators = message(8, message(1, ""), number(2, 20))
-    return b"".join((number(1, 10), operators, message(7, *graph), *properties))
+    operators = (
+        message(8, message(1, domain), number(2, version))
+        for domain, version in (("", 20), ("com.microsoft", 1))
+    )
+    return b"".join((number(1, 10), *operators, message(7, *graph), *properties))

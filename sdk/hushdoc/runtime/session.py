@@ -15,6 +15,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ from hushdoc.errors import (
     LimitExceededError,
     needs_extra,
 )
+from hushdoc.runtime import unsigned_weights
 from hushdoc.system import forking, telemetry
 from hushdoc.system.cores import usable_cores
 
@@ -46,9 +48,6 @@ FATAL = 4
 SLOW_FUSIONS = ("SkipLayerNormFusion",)
 """Fusions that are not made for processors: in onnxruntime 1.31 a sum with its normalisation takes
 several times as long as one operator as it does as two."""
-
-EXACT_PRODUCTS = "session.x64quantprecision"
-"""Whether ONNX Runtime multiplies bytes exactly where it would be faster not to."""
 
 _FOUR_PRODUCTS = (
     b'\x08\x08:X\n\x18\n\x01a\n\x01b\x12\x01y"\rMatMulInteger\x12\x01g*\x0f\x08\x04\x08\x01\x10\x03'
@@ -186,21 +185,12 @@ class Session:
                     if fresh_arena:
                         self._register_arena()
                     options.add_session_config_entry("session.use_env_allocators", "1")
-                make = functools.partial(
-                    self._onnxruntime.InferenceSession,
-                    model,
+                session = self._onnxruntime.InferenceSession(
+                    self._exact(model),
                     sess_options=options,
                     providers=[provider],
                     disabled_optimizers=SLOW_FUSIONS if self.device == "cpu" else None,
                 )
-                try:
-                    session = make()
-                except Exception:
-                    if self.device != "cpu" or not clips_products():
-                        raise
-                    # It can't turn weights into uint8 that several products share.
-                    options.add_session_config_entry(EXACT_PRODUCTS, "0")
-                    session = make()
         except Exception as error:  # its exceptions share no base but Exception
             if self.device != "cpu" and "provider" in str(error).lower():
                 raise _unavailable(self.device, [str(error)]) from error
@@ -223,10 +213,15 @@ class Session:
         options.enable_mem_pattern = False
         # Weights outside the arena: it can then give back all that a large batch needed.
         options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
-        if self.device == "cpu" and clips_products():
-            # Weights become uint8, as exact, and are multiplied with sums in 32 bits.
-            options.add_session_config_entry(EXACT_PRODUCTS, "1")
         return options
+
+    def _exact(self, model: bytes | str) -> bytes | str:
+        """Returns a graph whose products of bytes are exact on this processor."""
+        if self.device != "cpu" or not clips_products():
+            return model
+        content = model if isinstance(model, bytes) else Path(model).read_bytes()
+        grown = unsigned_weights.of(content)
+        return model if grown is content else grown
 
     def _register_arena(self) -> None:
         """Registers an arena of its own; a session keeps the one that was registered last."""

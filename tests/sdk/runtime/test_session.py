@@ -49,23 +49,33 @@ def test_runs_and_tells_its_metadata() -> None:
     assert session.outputs == {"y": ["n", "n"]}
 
 
-def test_products_of_bytes_are_exact_on_every_processor() -> None:
+@pytest.mark.parametrize("by_path", [False, True])
+def test_products_of_bytes_are_exact_on_every_processor(tmp_path: Path, by_path: bool) -> None:
     """By itself ONNX Runtime cuts sums of two to 16 bits where there is no VNNI."""
     chance = np.random.default_rng(0)
     weights = chance.integers(-127, 128, (768, 5)).astype(np.int8)
+    nodes = [
+        node
+        for name in "xy"
+        for node in (
+            hushdoc_graphs.node("Cast", [name], f"{name}_bytes", to=2),
+            hushdoc_graphs.node("MatMulInteger", [f"{name}_bytes", "w", "", "z"], f"{name}_w"),
+            hushdoc_graphs.node("Cast", [f"{name}_w"], f"{name}_product", to=1),
+        )
+    ]
     graph = hushdoc_graphs.model(
-        [
-            hushdoc_graphs.node("Cast", ["x"], "bytes", to=2),
-            hushdoc_graphs.node("MatMulInteger", ["bytes", "w"], "products"),
-            hushdoc_graphs.node("Cast", ["products"], "y", to=1),
-        ],
-        {"x": ["n", 768]},
-        {"y": ["n", 5]},
-        {"w": weights},
+        nodes,
+        {"x": ["n", 768], "y": ["n", 768]},
+        {"x_product": ["n", 5], "y_product": ["n", 5]},
+        {"w": weights, "z": np.zeros(5, np.int8)},
     )
-    x = chance.integers(0, 256, (3, 768))
-    (found,) = Session(graph).run({"x": x.astype(np.float32)})
-    assert np.array_equal(found, x @ weights.astype(np.int64))
+    path = tmp_path / "graph.onnx"
+    path.write_bytes(graph)
+    x, y = chance.integers(0, 256, (2, 3, 768))
+    found = Session(str(path) if by_path else graph).run(
+        {"x": x.astype(np.float32), "y": y.astype(np.float32)}
+    )
+    assert np.array_equal(found, [x @ weights.astype(np.int64), y @ weights.astype(np.int64)])
 
 
 def test_no_slow_fusion_is_made_of_a_graph_on_a_processor(
