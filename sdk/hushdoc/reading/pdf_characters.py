@@ -9,7 +9,7 @@ import ctypes
 import math
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Rectangle = tuple[float, float, float, float]
@@ -21,18 +21,31 @@ SOFT_HYPHEN = "\x02"
 GUESS = ""
 """Stands for a space that PDFium adds."""
 
+PROBES = "M\uffff"
+"""A wide character, and one that no font has."""
+
+LEVEL, INK, LEAST_WIDTH = 0.999, 1e-3, 0.6
+"""On lines as level as this (cosine), what ends so close to its ink, in font sizes, has the width
+that its font says, if that is so large a share of the ink's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Style:
     """What the characters of a text object share.
 
-    The direction of the baseline, of length 1; the size of the font, and the height of a box.
+    The direction of the baseline, of length 1; the size of the font, and the height of a box; the
+    font, its nominal size and how much that is enlarged along the baseline, and the widths of its
+    characters as far as they were asked for.
     """
 
     across: float
     up: float
     size: float
     height: float
+    font: Any
+    nominal: float
+    scale: float
+    widths: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)  # not frozen, which takes three times as long to make
@@ -124,7 +137,11 @@ def _character(
     if raw.FPDFText_GetLooseCharBox(layer, index, loose):
         whole = (loose.left, loose.bottom, loose.right, loose.top)
         box = grown(box, whole)
-        advance = 0.0 if style is None else _advance(whole, style)
+        if style is not None:
+            advance = _advance(whole, style)
+            is_ink = loose.right - right.value < INK * style.size
+            if is_ink and style.across > LEVEL and text.isascii():
+                advance = _narrower(advance, text, style)
     if not raw.FPDFText_GetCharOrigin(layer, index, left, bottom):
         return Character(text, box)
     return Character(text, box, left.value, bottom.value, advance, style)
@@ -136,6 +153,27 @@ def _advance(box: Rectangle, style: Style) -> float:
     if across >= up:
         return (box[2] - box[0] - style.height * up) / across
     return (box[3] - box[1] - style.height * across) / up
+
+
+def _narrower(advance: float, text: str, style: Style) -> float:
+    """Returns how far a character goes whose ink may go further, if its font says that.
+
+    A font that does not know which characters it has gives all of them one width.
+    """
+    for one in (text, *PROBES):
+        if one not in style.widths:
+            style.widths[one] = _width(one, style)
+    width = style.widths[text]
+    believed = len({style.widths[one] for one in (text, *PROBES)}) > 1
+    return min(width, advance) if believed and width >= LEAST_WIDTH * advance else advance
+
+
+def _width(text: str, style: Style) -> float:
+    import pypdfium2.raw as raw
+
+    width = ctypes.c_float()
+    raw.FPDFFont_GetGlyphWidth(style.font, ord(text), style.nominal, width)
+    return abs(width.value) * style.scale
 
 
 def _style(layer: Any, index: int, text_object: Any) -> Style | None:
@@ -157,4 +195,4 @@ def _style(layer: Any, index: int, text_object: Any) -> Style | None:
     # A negative size writes to the other side.
     side = math.copysign(1.0, nominal) / across
     height = abs(ascent.value - descent.value) * up
-    return Style(matrix.a * side, matrix.b * side, size, height)
+    return Style(matrix.a * side, matrix.b * side, size, height, font, nominal, across)

@@ -115,3 +115,31 @@ def test_the_box_of_a_turned_word_is_around_its_letters() -> None:
     (word,) = page.words
     assert word.box.y1 - word.box.y0 == pytest.approx(6 * 8.67 * 200 / 72, rel=0.02)
     assert word.box.x1 - word.box.x0 < 20 * 200 / 72
+
+
+def in_another_font(line: str, *, name: str = "ArialNarrow", width: int = 456) -> list[str]:
+    """Returns the words of a line in a font that the file lacks, whose characters are narrow."""
+    widths = f"/FirstChar 32 /LastChar 126 /Widths [{f'{width} ' * 95}]"
+    file = pdfs.file([f"BT /F1 10 Tf 72 500 Td {line} TJ ET".encode()]).replace(
+        b"/Subtype /Type1 /BaseFont /Helvetica",
+        f"/Subtype /TrueType /BaseFont /{name} /Encoding /WinAnsiEncoding {widths}".encode(),
+    )
+    assert name.encode() in file
+    (page,) = open_document(file, ocr="none").pages
+    return [word.text for word in page.words]
+
+
+@pytest.mark.parametrize("width", [400, 456, 500])
+def test_a_narrow_character_among_wider_ones_of_another_font_ends_no_word(width: int) -> None:
+    """The ink of a "5" goes on where the next character begins, that of a "1" or "." does not."""
+    assert in_another_font("[(53000.00KGS)]", width=width) == ["53000.00KGS"]
+    assert in_another_font("[(126762)]", width=width) == ["126762"]
+
+
+def test_a_space_after_a_slanted_character_is_a_space() -> None:
+    """The ink of an "f" goes on above the gap of 0.19."""
+    file = pdfs.file([b"BT /F1 10 Tf 72 500 Td (of) Tj 10.24 0 Td (Data) Tj ET"]).replace(
+        b"/BaseFont /Helvetica", b"/BaseFont /Helvetica-Oblique"
+    )
+    (page,) = open_document(file, ocr="none").pages
+    assert [word.text for word in page.words] == ["of", "Data"]
