@@ -18,6 +18,9 @@ Rectangle = tuple[float, float, float, float]
 SOFT_HYPHEN = "\x02"
 """What PDFium puts for a hyphen at the end of a line."""
 
+CODE = "\x01"
+"""Stands for a bare code of a font that happens to be that of a soft hyphen."""
+
 GUESS = ""
 """Stands for a space that PDFium adds."""
 
@@ -80,6 +83,8 @@ def characters(layer: Any) -> Iterator[Character]:
             code = 0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00) if high else 0xFFFD
         high = 0
         text = chr(code) if 0 < code < 0x110000 else "\ufffd"
+        if text == SOFT_HYPHEN and raw.FPDFText_IsHyphen(layer, index) != 1:
+            text = CODE
         if text.isspace():
             if not raw.FPDFText_IsGenerated(layer, index):
                 yield Character(text)

@@ -117,6 +117,13 @@ def test_the_box_of_a_turned_word_is_around_its_letters() -> None:
     assert word.box.x1 - word.box.x0 < 20 * 200 / 72
 
 
+def test_a_bare_code_of_a_font_is_no_hyphen() -> None:
+    """PDFium has the same character for the hyphen at the end of a line."""
+    file = pdfs.file([b"BT /F1 10 Tf 14 TL 72 500 Td (one \\002 two) Tj (half-) ' (way) ' ET"])
+    (page,) = open_document(file, ocr="none").pages
+    assert [word.text for word in page.words] == ["one", "two", "half-", "way"]
+
+
 def in_another_font(line: str, *, name: str = "ArialNarrow", width: int = 456) -> list[str]:
     """Returns the words of a line in a font that the file lacks, whose characters are narrow."""
     widths = f"/FirstChar 32 /LastChar 126 /Widths [{f'{width} ' * 95}]"
