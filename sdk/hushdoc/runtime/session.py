@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import mmap
 import os
 import re
 import sys
@@ -219,9 +220,11 @@ class Session:
         """Returns a graph whose products of bytes are exact on this processor."""
         if self.device != "cpu" or not clips_products():
             return model
-        content = model if isinstance(model, bytes) else Path(model).read_bytes()
-        grown = unsigned_weights.of(content)
-        return model if grown is content else grown
+        if isinstance(model, bytes):
+            return unsigned_weights.of(model) or model
+        with Path(model).open("rb") as file:  # whose weights need not all be in memory
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return unsigned_weights.of(content) or model
 
     def _register_arena(self) -> None:
         """Registers an arena of its own; a session keeps the one that was registered last."""

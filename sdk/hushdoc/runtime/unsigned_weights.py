@@ -7,6 +7,7 @@ refuses a graph in which products share a weight (ADR 23). Field numbers are tho
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -21,6 +22,7 @@ READERS = {
 
 _UINT8, _INT8 = 2, 3
 
+Buffer = bytes | mmap.mmap
 _Bytes = bytes | memoryview
 _Field = tuple[int, int | memoryview, memoryview]
 """A field's number, its value, and all that it is written in."""
@@ -30,23 +32,23 @@ class _UnchangedError(Exception):
     """The graph is to stay as it is."""
 
 
-def of(content: bytes) -> bytes:
-    """Returns an ONNX file whose int8 weights are uint8, or as it came.
+def of(content: Buffer) -> bytes | None:
+    """Returns an ONNX file with its int8 weights as uint8; None where it is to be read as it is.
 
-    It stays as it came where it has none, where something reads one of them that may need int8, and
-    where it is no ONNX file, which ONNX Runtime will say.
+    That is where it has none, where something reads one of them that may need int8, and where it is
+    no ONNX file, which ONNX Runtime will say.
     """
     try:
         fields = list(_fields(memoryview(content)))
         if [number for number, _, _ in fields].count(7) != 1:
-            return content
+            return None
         return b"".join(
             piece
             for number, value, whole in fields
             for piece in (_message(7, _graph(value)) if number == 7 else [whole])
         )
     except _UnchangedError:
-        return content
+        return None
 
 
 def _graph(content: int | memoryview) -> list[_Bytes]:

@@ -63,11 +63,12 @@ def test_answers_are_the_same_to_the_last_bit(operator: str) -> None:
     assert operator.encode() in unsigned_weights.READERS
     content = GRAPHS[operator]
     grown = unsigned_weights.of(content)
+    assert grown is not None
     assert WEIGHT.tobytes() in content
     assert WEIGHT.tobytes() not in grown
     assert (WEIGHT.astype(np.int16) + 128).astype(np.uint8).tobytes() in grown
     assert np.array_equal(answer(grown), answer(content))
-    assert unsigned_weights.of(grown) == grown
+    assert unsigned_weights.of(grown) is None
 
 
 def test_every_operator_is_tried() -> None:
@@ -76,7 +77,9 @@ def test_every_operator_is_tried() -> None:
 
 def test_products_are_those_of_whole_numbers() -> None:
     expected = X @ (WEIGHT.astype(np.int64) - ZEROS)
-    assert np.array_equal(answer(unsigned_weights.of(GRAPHS["MatMulInteger"])), expected)
+    grown = unsigned_weights.of(GRAPHS["MatMulInteger"])
+    assert grown is not None
+    assert np.array_equal(answer(grown), expected)
 
 
 def branching() -> bytes:
@@ -102,7 +105,7 @@ def branching() -> bytes:
 )
 def test_a_weight_that_something_else_reads_stays(nodes: list[bytes]) -> None:
     content = hushdoc_graphs.model(nodes, {"x": ["n"]}, {"y": ["n"]}, BOTH)
-    assert unsigned_weights.of(content) == content
+    assert unsigned_weights.of(content) is None
 
 
 @pytest.mark.parametrize("place", ["inputs", "outputs"])
@@ -111,7 +114,7 @@ def test_a_weight_that_goes_in_or_out_stays(place: str) -> None:
     ports: dict[str, dict[str, list[int | str]]] = {"inputs": {"x": [3]}, "outputs": {"y": [3]}}
     ports[place]["wz"] = [5]
     content = hushdoc_graphs.model([node], ports["inputs"], ports["outputs"], BOTH)
-    assert unsigned_weights.of(content) == content
+    assert unsigned_weights.of(content) is None
 
 
 def test_what_is_no_graph_comes_back() -> None:
@@ -119,4 +122,4 @@ def test_what_is_no_graph_comes_back() -> None:
     end_of_graph = content.index(b"note") - 4
     cut = [content[:end] for end in range(end_of_graph)]
     for found in (*cut, content + content, message(7, b"\x08"), number(7, 5), b"\xff" * 20):
-        assert unsigned_weights.of(found) == found
+        assert unsigned_weights.of(found) is None
