@@ -109,7 +109,8 @@ class Numbers:
 
 READING = {
     "reading of the files: a run is refused where a document can't be read or lacks what it is "
-    "trained by, two have the same id, or there is none; it shows nothing else": "not-released",
+    "trained by, two have the same id, or there is none; one of a published corpus without a word "
+    "is left out; it shows nothing else": "not-released",
 }
 """Whoever receives a result sees that its run was not refused, so the guarantee is stated for data
 sets of readable documents alone, by READABLE; else this would be `declared-public`."""
@@ -117,7 +118,8 @@ sets of readable documents alone, by READABLE; else this would be `declared-publ
 READABLE = (
     "there is a protected document, every one can be read and has what training needs of it, such "
     "as its provider or an image, no two have the same id, and neighbouring data sets are of such "
-    "documents alone: a run on others is refused, which is no noised output"
+    "documents alone: a run on others is refused, or leaves those of a published corpus that have "
+    "no word out, which is no noised output"
 )
 
 UNDECLARED = (
