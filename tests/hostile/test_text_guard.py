@@ -187,7 +187,7 @@ def _rapidocr(text: str) -> object:
 
 def _pdf_words(text: str, *, across: float = 1.0) -> object:
     """Reads characters in a row, each of a text object of its own where they are upside down."""
-    style = Style(across, 0.0, 10.0, 10.0)
+    style = Style(across, 0.0, 10.0, 10.0, None, 10.0, 1.0)
     return list(
         words_of(
             Character(character)
