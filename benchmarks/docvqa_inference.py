@@ -14,6 +14,8 @@ whose CPU time counts: image, encoder and decoder.
     fp32_ratio_elsewhere, int8_ratio_elsewhere
                              the same where the answer does not stand on the page
     fp32_vs_torch_static     torch with caches of a fixed size / our float32; as it comes, they grow
+    fp32_floor, int8_floor   what the first two would be if our graphs were their matrix products
+                             alone, by as many runs of the decoder
     int8_vs_torch_int8       torch's own dynamic quantization / our int8
     int8_vs_torch_bf16, int8_vs_torch_bf16_weights
                              torch under autocast to bfloat16, and with its weights in it / our
@@ -51,6 +53,7 @@ from pathlib import Path
 from typing import Any
 
 import fresh_process
+import kie_products
 import kie_torch
 import machine
 import numpy as np
@@ -67,6 +70,8 @@ RATIOS = {
     "answers_per_cpu_second_ratio_int8": (BEST, "int8"),
     "fp32_ratio_elsewhere": (BEST, "fp32_elsewhere"),
     "int8_ratio_elsewhere": (BEST, "int8_elsewhere"),
+    "fp32_floor": (BEST, "products_fp32"),
+    "int8_floor": (BEST, "products_int8"),
     "fp32_vs_torch_static": ("torch_static", "fp32"),
     "fp32_vs_torch_eager": ("torch_eager", "fp32"),
     "fp32_vs_torch_compiled": ("torch_compiled", "fp32"),
@@ -82,6 +87,9 @@ RATIOS = {
 
 TOKENS, QUESTION, ANSWER = 512, 24, 16
 """Of a row, of its question, and of its answer."""
+
+PATCH = 16
+"""Pixels of each side of a part of the image."""
 
 HERE, ELSEWHERE = "here", "elsewhere"
 """Whether the page holds the answer."""
@@ -154,6 +162,8 @@ QUICK = Scale(
 def compare(work: Path, scale: Scale, *, written: bool) -> dict[str, Any]:
     """Returns every figure, or of `--written`; raises where graphs do not answer like torch."""
     sizes = prepare(work, scale)
+    runs = ",".join(map(str, decoder_runs(work)))
+    print(f"Our decoder reads tokens of an answer on the page in runs of {runs}.")
     commands = {
         "torch": arm("torch", work, "float32", scale.calls),
         "torch_static": arm("torch", work, "static", scale.calls),
@@ -163,6 +173,10 @@ def compare(work: Path, scale: Scale, *, written: bool) -> dict[str, Any]:
             name + suffix: arm("graphs", work, name, where, scale.calls)
             for name in ("fp32", "int8")
             for where, suffix in ((HERE, ""), (ELSEWHERE, "_elsewhere"))
+        },
+        **{
+            f"products_{name}": arm("products", work, name, runs, scale.calls)
+            for name in ("fp32", "int8")
         },
     }
     if not written:
@@ -244,7 +258,44 @@ def prepare(work: Path, scale: Scale) -> dict[str, float]:
     for variant in ("fp32", "int8"):
         require_alike(work, model, variant)
     write_pointer(work, scale)
-    return {path.stem: round(path.stat().st_size / 1e6, 1) for path in sorted(work.glob("*.onnx"))}
+    files = sorted(work.glob("*.onnx"))
+    write_products(work, model)
+    return {path.stem: round(path.stat().st_size / 1e6, 1) for path in files}
+
+
+def write_products(work: Path, model: Any) -> None:
+    """Writes the matrix products alone that each graph of the model has."""
+    t5, vision = model.t5.config, model.vision.config
+    sizes = {"layers": t5.num_layers, "hidden": t5.d_model, "heads": t5.num_heads, "inner": t5.d_ff}
+    crossed = [t5.d_model] * 2 * t5.num_layers  # the decoder's keys and values
+    kie_products.write(work / "products_encoder", **sizes, after=crossed)
+    # Of attention to the encoder two weights are left, which ask and answer.
+    kie_products.write(work / "products_decoder", **sizes, square=6, after=[t5.vocab_size])
+    kie_products.write(
+        work / "products_vision",
+        layers=vision.num_hidden_layers,
+        hidden=vision.hidden_size,
+        heads=vision.num_attention_heads,
+        inner=vision.intermediate_size,
+        after=[t5.d_model],
+    )
+
+
+def decoder_runs(work: Path) -> list[int]:
+    """Returns how many tokens each run of our decoder reads for the answer on the page."""
+    from hushdoc.runtime.writing import DECODER, TOKENS
+
+    sessions, found = opened(work, "fp32"), list[int]()
+    decoder = sessions[DECODER]
+    run = decoder.run
+
+    def heard(fed: Mapping[str, Any]) -> Any:
+        found.append(fed[TOKENS].shape[1])
+        return run(fed)
+
+    decoder.run = heard
+    written(sessions, encoder(work), HERE)
+    return found
 
 
 def teach(model: Any, made: Any) -> None:
@@ -349,13 +400,13 @@ def row_and_pixels(made: Any, where: str = HERE) -> tuple[Any, Any]:
     return QuestionRow(question=question, page=page, start=0, stop=length), pixels
 
 
-def opened(work: Path, variant: str) -> dict[str, Any]:
+def opened(work: Path, variant: str, prefix: str = "") -> dict[str, Any]:
     """Returns the graphs of a variant, loaded from their files as `low_memory` does."""
     from hushdoc.runtime.session import Runtime, Session
     from hushdoc.runtime.writing import DECODER, ENCODER, VISION
 
     names = (VISION, ENCODER, DECODER)
-    files = [str(work / f"{name}.{variant}.onnx") for name in names]
+    files = [str(work / f"{prefix}{name}.{variant}.onnx") for name in names]
     loaded = Session.together(files, runtime=Runtime(threads=1))
     return dict(zip(names, loaded, strict=True))
 
@@ -452,6 +503,17 @@ def run_graphs(folder: str, variant: str, where: str, calls: str) -> dict[str, A
     return timed(answer, int(calls))
 
 
+def run_products(folder: str, variant: str, runs: str, calls: str) -> dict[str, Any]:
+    """Times the matrix products alone, of an image, the encoder's row and the decoder's runs."""
+    _, pixels = row_and_pixels(encoder(Path(folder)))
+    patches = (pixels.shape[-1] // PATCH) ** 2 + 1
+    sessions = opened(Path(folder), variant, prefix="products_")
+    positions = [("vision", patches), ("encoder", TOKENS + patches)]
+    positions += [("decoder", int(many)) for many in runs.split(",")]
+    fed = [(sessions[name], kie_products.inputs(sessions[name], many)) for name, many in positions]
+    return timed(lambda: [session.run(inputs) for session, inputs in fed], int(calls))
+
+
 def run_pointer(folder: str, way: str, runs: str, questions: str, calls: str) -> dict[str, Any]:
     """Times some runs of a pointer's graph with a row as long, each with some questions."""
     from hushdoc.runtime.session import Runtime, Session
@@ -537,6 +599,7 @@ def timed(call: Callable[[], Any], calls: int) -> dict[str, Any]:
 ARMS: Mapping[str, Callable[..., Any]] = {
     "torch": run_torch,
     "graphs": run_graphs,
+    "products": run_products,
     "pointer": run_pointer,
     "asked": run_asked,
 }

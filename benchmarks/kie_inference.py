@@ -180,7 +180,7 @@ def prepare(work: Path, scale: Scale) -> dict[str, float]:
             layers=scale.layers,
             hidden=scale.hidden,
             heads=scale.heads,
-            positions=tokens + (0 if image is None else (image // PATCH) ** 2 + 1),
+            inner=4 * scale.hidden,
         )
     return sizes
 
@@ -233,7 +233,7 @@ def speeds(work: Path, case: str, scale: Scale, optimum: str | None) -> dict[str
     for variant in ("fp32", "int8"):
         commands[variant] = arm("session", work / f"{case}.{variant}.onnx", case, scale.calls)
         products = work / f"products_{case}.{variant}.onnx"
-        commands[f"products_{variant}"] = arm("products", products, scale.calls)
+        commands[f"products_{variant}"] = arm("products", products, case, scale.calls)
     if optimum:
         commands["optimum"] = by_optimum(work, case, scale.calls, optimum)
     costs = fresh_process.take_turns(commands, scale.rounds)
@@ -326,12 +326,14 @@ def run_onnxruntime(path: str, case: str, calls: str) -> list[float]:
     return timed(lambda: run(fed), int(calls))
 
 
-def run_products(path: str, calls: str) -> list[float]:
+def run_products(path: str, case: str, calls: str) -> list[float]:
     """Times the matrix products alone in our session."""
     from hushdoc.runtime.session import Runtime, Session
 
     session = Session(Path(path).read_bytes(), runtime=Runtime(threads=1))
-    fed = kie_products.inputs(session)
+    tokens, image = CASES[case]
+    patches = 0 if image is None else (image // PATCH) ** 2 + 1
+    fed = kie_products.inputs(session, tokens + patches)
     return timed(lambda: session.run(fed), int(calls))
 
 
