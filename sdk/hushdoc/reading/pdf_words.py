@@ -37,8 +37,8 @@ MOST_TRACKING, ALIKE, ALIKE_SHARE = 0.3, 0.05, 0.6
 font sizes each, differ by so little from the median."""
 
 BEGIN, MARK_BEGIN = 0.1, -0.5
-"""Where a character begins at the least, in font sizes from the beginning of the one before it, and
-where accents do, which are drawn over others."""
+"""Where a character begins at the least, in font sizes from the beginning of the one before it, or
+halfway where that ends sooner, and where accents do, which are drawn over others."""
 
 SHIFT, SCRIPT_SHIFT = 0.3, 0.7
 """How far, in font sizes of the larger one, the baselines of a word's characters may be apart, and
@@ -162,15 +162,20 @@ def _gap(one: Character, other: Character) -> float | None:
     gap = along - one.advance
     if _is_leftwards(one.text) or _is_leftwards(other.text):
         return max(gap, -along - other.advance) / size
-    first = MARK_BEGIN if _is_mark(one.text) or _is_mark(other.text) else BEGIN
-    return gap / size if along >= first * size else None
+    is_mark = _is_mark(one.text) or _is_mark(other.text)
+    return gap / size if along >= (MARK_BEGIN * size if is_mark else _least(one, size)) else None
 
 
 def _is_double(one: Character, other: Character) -> bool:
     """Returns whether a character is the one before it once more, as some print bold."""
     if one.text != other.text or one.style is None:
         return False
-    return 0 < math.hypot(other.x - one.x, other.y - one.y) < BEGIN * one.style.size
+    return 0 < math.hypot(other.x - one.x, other.y - one.y) < _least(one, one.style.size)
+
+
+def _least(one: Character, size: float) -> float:
+    """Returns where a character begins at the least that follows one, which may be narrow."""
+    return min(BEGIN * size, one.advance / 2) if one.advance > 0 else BEGIN * size
 
 
 def _is_mark(text: str) -> bool:

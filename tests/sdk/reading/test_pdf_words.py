@@ -94,6 +94,10 @@ def test_letters_printed_twice_to_look_bold_are_read_once() -> None:
     assert words(twice) == ["HNUDNH"]
 
 
+def test_narrow_letters_are_not_taken_for_one_printed_twice() -> None:
+    assert words("BT /F1 12 Tf 15 Tz 72 500 Td (will) Tj ET") == ["will"]
+
+
 def test_one_column_of_wide_characters_is_one_word() -> None:
     to_unicode = (
         b"/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def "

@@ -177,14 +177,15 @@ def test_what_is_held_out_is_scored_and_not_trained_on(
 
 
 def test_a_score_on_invented_documents_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(dataset, "NUM_INVENTED", 4)
     given = ("--data", "invented:receipt", "--documents", "8", "--public", "--start", "small")
     tested = ("--held-out", "0.4", "--test", "invented:form", *KEEP)
     assert train(*given, *tested, "--out", tmp_path / "run") == 0
     printed = capsys.readouterr().out
     assert re.search(r"Held out: \d documents, all of invented text, by the weights", printed)
-    assert re.search(r"Test: \d+ documents, all of invented text, by the weights", printed)
+    assert re.search(r"Test: 4 documents, all of invented text, by the weights", printed)
 
 
 @pytest.mark.parametrize(("mode", "tuning"), [("shown-unused", "none"), ("shown", "unaccounted")])

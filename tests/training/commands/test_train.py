@@ -285,7 +285,7 @@ def test_images_of_pages_go_from_training_to_the_answer(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     told = ["--data", "invented:receipt", "--documents", "6", "--max-tokens", "64"]
     start = ["--start", layoutlmv3_folder, "--images", "--public-overlap", "none"]
-    assert train(*told, *start, "--public", "--out", tmp_path / "public") == 0
+    assert train(*told, *start, "--public", "--epochs", "1", "--out", tmp_path / "public") == 0
     # A checkpoint keeps its own way, so that invented pages are drawn for it unasked.
     again = ["--start", tmp_path / "public", "--steps", "2", "--expected-records", "4"]
     assert train(*told, *again, "--out", tmp_path / "run") == 0
