@@ -43,7 +43,7 @@ def test_parts_of_a_split_are_what_training_and_its_attack_take(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, out = "invented:receipt,questions=keyed,providers=0:9", tmp_path / "split"
-    common = ("split", source, "--documents", 40, "--images", "--valid-share", 0.2)
+    common = ("split", source, "--documents", 24, "--images", "--valid-share", 0.2)
     assert data(*common, "--split-seed", 1, "--out", out) == 0
     said = capsys.readouterr().out
     parts = {
@@ -53,7 +53,7 @@ def test_parts_of_a_split_are_what_training_and_its_attack_take(
     for name, what in (("train", "to train on"), ("non-members", "of non-members")):
         assert f"{len(parts[name])} documents {what}" in said
     ids = [item.document.id for part in parts.values() for item in part]
-    assert len(ids) == len({*ids}) == 40
+    assert len(ids) == len({*ids}) == 24
     names = {part: {item.provider for item in items} for part, items in parts.items()}
     assert names["valid"] | names["members"] <= names["train"]
     assert not names["train"] & names["non-members"]
@@ -64,7 +64,7 @@ def test_parts_of_a_split_are_what_training_and_its_attack_take(
     config = invented.InventedConfig(
         document_types=("receipt",), questions="keyed", providers=(0, 9)
     )
-    made = list(invented.documents(seed=0, count=40, config=config))
+    made = list(invented.documents(seed=0, count=24, config=config))
     expected = providers.split(made, valid=0.2, seed=1)
     assert [item.document.id for item in expected.members] == [
         item.document.id for item in parts["members"]
