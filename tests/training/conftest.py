@@ -22,8 +22,7 @@ from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training import invented
 from hushdoc_training.models import layout
 from hushdoc_training.recipes.docvqa import public_inputs as public_questions
-from hushdoc_training.recipes.kie import public_inputs
-from hushdoc_training.recipes.kie import start
+from hushdoc_training.recipes.kie import public_inputs, start
 
 # Tests are no package: what several of them share is imported by name.
 DRIVERS = Path(__file__).parent / "drivers"
@@ -52,7 +51,7 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _smaller_still() -> Iterator[None]:
-    """Tests of training train `--start small` hundreds of times, and read public documents often."""
+    """Tests of training train `--start small` hundreds of times, and prepare by public documents."""
     with smaller(), pytest.MonkeyPatch.context() as patch:
         for inputs in (public_inputs, public_questions):
             patch.setattr(inputs, "NUM_DOCUMENTS", 4)
