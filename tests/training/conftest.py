@@ -51,7 +51,7 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _smaller_still() -> Iterator[None]:
-    """Tests of training train `--start small` hundreds of times, and prepare by public documents."""
+    """Tests of training train `--start small` many times, and prepare by public documents."""
     with smaller(), pytest.MonkeyPatch.context() as patch:
         for inputs in (public_inputs, public_questions):
             patch.setattr(inputs, "NUM_DOCUMENTS", 4)
