@@ -191,6 +191,34 @@ def test_parties_train_a_last_layer_that_public_questions_scale(
         federated_parties.require_start(turned, start)
 
 
+def test_public_questions_are_read_once_for_all_parties_and_anew_where_weights_changed(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, of_documents = list[object](), public_inputs.of_documents
+    monkeypatch.setattr(
+        public_inputs, "of_documents", lambda *given: read.append(given) or of_documents(*given)
+    )
+    begun = replace(start, model=copy.deepcopy(start.model))
+    settings = replace(SETTINGS, training=replace(SETTINGS.training, scaling="public"))
+    one, other = (federated_parties._own(begun, settings, CPU).model for _ in range(2))
+    assert len(read) == 1
+    assert one is not other is not begun.model
+    expected = one.state_dict()
+    assert all(torch.equal(value, expected[name]) for name, value in other.state_dict().items())
+    tensors = trained_tensors(other)
+    assert tensors.keys() == trained_tensors(one).keys()
+    with torch.no_grad():
+        for value in tensors.values():
+            value.add_(1)
+    again = federated_parties._own(begun, settings, CPU).model.state_dict()
+    assert all(torch.equal(value, expected[name]) for name, value in again.items())
+    assert len(read) == 1
+    with torch.no_grad():
+        next(begun.model.parameters()).add_(1)
+    federated_parties._own(begun, settings, CPU)
+    assert len(read) == 2
+
+
 @pytest.mark.parametrize(
     "algorithm",
     [FEAM, *(pytest.param(other, marks=pytest.mark.slow) for other in (FEDAVG_DP, PROVIDER))],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 from collections.abc import Callable
@@ -326,8 +327,9 @@ def test_parties_whose_directions_turn_otherwise_take_no_part(
         return mean, -directions
 
     monkeypatch.setattr(whitening, "whitening", turned)
+    elsewhere = replace(start, model=copy.deepcopy(start.model))
     with pytest.raises(CheckpointError, match="differs .* in: directions.*another processor"):
-        federated_parties.require_start(roster, start)
+        federated_parties.require_start(roster, elsewhere)
 
 
 def test_the_command_simulates_and_says_where_a_run_stands(

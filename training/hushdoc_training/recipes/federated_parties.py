@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import copy
 import secrets
+import weakref
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,9 @@ KEY, LEDGER = "key.pem", "ledger"
 """Files of a party's folder, beside its ROSTER, which in a simulation is beside the folders."""
 
 _CPU = torch.device("cpu")
+
+_PREPARED: weakref.WeakKeyDictionary[torch.nn.Module, tuple[Any, Any]] = weakref.WeakKeyDictionary()
+"""What a start's model was prepared for, and the start with a model that is."""
 
 PHASE_SECONDS = 600.0
 """How long one phase of a sum is waited for."""
@@ -430,11 +434,24 @@ def _task(start: Start, settings: FederatedSettings) -> dict[str, Any]:
 
 
 def _own(start: Start, settings: FederatedSettings, device: torch.device) -> Start:
-    """Returns a party's own copy of the start, frozen but for what is trained."""
+    """Returns a party's own copy of the start, frozen but for what is trained.
+
+    It is prepared once for a start, which may read public documents.
+    """
     begun: Any = start  # of one of several kinds, each with a model of its own
-    own: Start = replace(begun, model=copy.deepcopy(start.model))
-    task_of(own).prepared(own, settings.training, device=device)
-    return own
+    key = (start_digest(start), settings.training, device)
+    known, own = _PREPARED.get(start.model, (None, begun))
+    if known != key or not _is_alike(own, begun):
+        own = replace(begun, model=copy.deepcopy(start.model))
+        task_of(own).prepared(own, settings.training, device=device)
+        _PREPARED[start.model] = key, own
+    return replace(own, model=copy.deepcopy(own.model))
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    """Returns whether two starts are of the same parts, whatever their models."""
+    names = [found.name for found in fields(one) if found.name != "model"]
+    return all(getattr(one, name) is getattr(other, name) for name in names)
 
 
 def update_under(
