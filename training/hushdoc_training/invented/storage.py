@@ -16,7 +16,7 @@ from hushdoc_training.invented.settings import InventedConfig
 _DEFAULT = InventedConfig()
 
 COMPRESSION = 3
-"""Level of PNG files, whose grain hardly shrinks: 6 takes three times as long for a tenth less."""
+"""Level of PNG files: grain hardly shrinks, for which the usual 6 takes several times as long."""
 
 
 def write(
