@@ -70,8 +70,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     low, high = 0.0, 1.0
     while _log_delta(mu, high) > goal:
         low, high = high, 2 * high
-    for _ in range(200):
-        middle = (low + high) / 2
+    while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if _log_delta(mu, middle) > goal else (low, middle)
     return high
 

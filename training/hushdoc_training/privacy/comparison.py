@@ -43,7 +43,7 @@ def _row(name: str, noise: float, epsilon: float, what: str) -> str:
 def _noise_by_gdp(plan: PrivacyPlan) -> float:
     """Returns the noise for which the approximation is the plan's epsilon; it keeps none."""
     low, high = plan.noise_multiplier / 100, plan.noise_multiplier * 100
-    for _ in range(50):
+    while high > low * (1 + calibration.RELATIVE_TOLERANCE):
         middle = math.sqrt(low * high)
         step = PoissonSampled(
             sampling_rate=plan.sampling_rate, event=Gaussian(noise_multiplier=middle)
