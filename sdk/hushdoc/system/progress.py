@@ -89,7 +89,7 @@ class Progress:
 
 
 @contextmanager
-def reported(total: int, stream: TextIO) -> Iterator[Progress]:
+def reported(total: int | None, stream: TextIO) -> Iterator[Progress]:
     """Yields what counts documents, and ends its line with the block."""
     progress = Progress(total, stream)
     try:

@@ -292,6 +292,17 @@ def test_texts_that_nothing_can_be_learned_from_are_exit_code_3(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("mode", ["noisy-fill", "none"])
+def test_words_that_too_few_documents_share_are_exit_code_3(
+    tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = "--min-document-frequency", 1000
+    assert train("invented:invoice+receipt", tmp_path / "run", "--mode", mode, *common) == 3
+    told = capsys.readouterr().err
+    assert "TOO_FEW_ROWS: No feature is in 1000 documents" in told
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_file_is_read_whole_and_data_that_are_not_there_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ from hushdoc.commands.parsing import CommandParser, Subcommands, usage_errors
 
 if TYPE_CHECKING:
     from hushdoc.labels import LabelledDocument
+    from hushdoc.system.progress import Progress
     from hushdoc_training.data.corpus import Problems
     from hushdoc_training.data.summary import Summary
 
@@ -140,8 +141,10 @@ def _add_source(parser: CommandParser) -> None:
 
 def run_convert(options: argparse.Namespace) -> int:
     """Writes the labelled file."""
+    from hushdoc.system import atomic_files
     from hushdoc_training.data import conversion
 
+    atomic_files.require_free(options.out)
     with _opened(options, images=options.images) as (documents, problems):
         summary = conversion.convert(documents, options.out, problems, images=options.images)
     _report(problems, summary)
@@ -209,6 +212,7 @@ def _opened(
     options: argparse.Namespace, *, images: bool
 ) -> Iterator[tuple[Iterable[LabelledDocument], Problems]]:
     """Yields the documents as they are read, and what was odd in those that were."""
+    from hushdoc.system.progress import TaskProgress, reported
     from hushdoc_training.data import dataset, schema
     from hushdoc_training.data.corpus import Problems
 
@@ -220,11 +224,25 @@ def _opened(
     source = dataset.Source(location=options.source, documents=options.documents, seed=options.seed)
     problems = Problems()
     if source.is_invented:
-        with dataset.opened(source, images=images) as documents:
+        with (
+            TaskProgress("document") as progress,
+            dataset.opened(source, images=images, seen=progress.show) as documents,
+        ):
+            progress.close()
             yield dataset.known(documents, names), problems
         return
     print(f"Reading {dataset.corpus_of(Path(source.location)).title}.", file=sys.stderr)
-    yield dataset.known(dataset.stream(source, problems), names), problems
+    with reported(None, sys.stderr) as counting:
+        read = _counted(dataset.stream(source, problems), counting)
+        yield dataset.known(read, names), problems
+
+
+def _counted(
+    documents: Iterable[LabelledDocument], counting: Progress
+) -> Iterator[LabelledDocument]:
+    for item in documents:
+        counting.count()
+        yield item
 
 
 def _report(problems: Problems, summary: Summary) -> None:

@@ -26,6 +26,7 @@ from hushdoc_training.commands.training_options import (
     ledger_of,
     print_end,
     print_plan,
+    refuse_private_vocabulary,
     require_installed,
     require_small_delta,
     small_delta,
@@ -242,6 +243,7 @@ def run(options: argparse.Namespace) -> int:
         options.refuse_usage("--scaling public is of private training by clipped gradients")
     if options.directions is not None and (options.scaling == "none" or not private):
         options.refuse_usage("--directions is of private training with --scaling public")
+    refuse_private_vocabulary(options, _start(options))
     ledger = ledger_of(options)
     if private:
         settings.complete(options, options.architecture or architecture_of(options.start))
@@ -272,6 +274,11 @@ def run(options: argparse.Namespace) -> int:
                 print(f"warning: {line}", file=sys.stderr)
         _train(options, source, documents, ledger=ledger, plan=plan, sealed=sealed)
     return 0
+
+
+def _start(options: argparse.Namespace) -> str:
+    """Returns the model to start from."""
+    return options.start or settings.DEFAULTS[options.architecture or "pointer"].start
 
 
 def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
@@ -330,7 +337,7 @@ def _train(
 
     public_texts = source.is_invented or options.public or sealed is not None
     start = start_from(
-        options.start or settings.DEFAULTS[options.architecture or "pointer"].start,
+        _start(options),
         architecture=options.architecture,
         max_tokens=options.max_tokens,
         image_encoder=options.image_encoder,

@@ -182,12 +182,7 @@ def run(options: argparse.Namespace) -> int:
         options.refuse_usage(f"--images needs a LayoutLMv3; --start {options.start} is none")
     noise = takes_noise(options)
     invented = options.data.startswith("invented:")
-    from_public = options.public or options.synthetic or invented
-    if options.start == "small" and not from_public and not options.resume:
-        options.refuse_usage(
-            "--start small learns its vocabulary from public documents: give --public or invented "
-            "--data, then --start the run folder of that"
-        )
+    refuse_private_vocabulary(options, options.start)
     if options.documents is not None and noise and not invented:
         options.refuse_usage(FIRST_DOCUMENTS)
     if options.audit and not noise:

@@ -390,6 +390,16 @@ def takes_noise(options: argparse.Namespace) -> bool:
     return not (options.public or options.not_private or options.synthetic)
 
 
+def refuse_private_vocabulary(options: argparse.Namespace, start: str) -> None:
+    """Refuses a start from nothing, such as small, whose vocabulary would be of documents."""
+    public = options.public or options.synthetic or options.data.startswith("invented:")
+    if start in ("small", "tiny") and not public and not options.resume:
+        options.refuse_usage(
+            f"--start {start} learns its vocabulary from public documents: give --public or "
+            "invented --data, then --start the run folder of that"
+        )
+
+
 def ledger_of(options: argparse.Namespace) -> Ledger | None:
     """Returns the ledger that the options name; one without privacy is a usage error."""
     if options.ledger is None:

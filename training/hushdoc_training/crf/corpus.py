@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc import hashing
-from hushdoc.errors import AnnotationError
+from hushdoc.errors import AnnotationError, InputError
 from hushdoc.hashing import Clusters, Features, FeatureScheme, segmentation
 from hushdoc.labels import OUTSIDE
 from hushdoc_training import text_spans
@@ -78,18 +78,25 @@ class Corpus:
         *,
         min_document_frequency: int = 1,
     ) -> Features:
-        """Returns the rows of every item."""
+        """Returns the rows of every item; an InputError where none is in enough documents."""
         if scheme.level != self.level:
             raise ValueError(f"The items are {self.level}s, the scheme's are {scheme.level}s.")
         if min_document_frequency <= 1:
             return hashing.features(self.sentences, scheme, clusters)
-        return frequency.frequent(
+        found = frequency.frequent(
             self.sentences,
             scheme,
             self.records,
             least_records=min_document_frequency,
             clusters=clusters,
         )
+        if not len(found.indices):
+            raise InputError(
+                f"No feature is in {min_document_frequency} documents, as each has to be that is "
+                "learned (min_document_frequency). Train on more documents, or ask for fewer.",
+                code="TOO_FEW_ROWS",
+            )
+        return found
 
 
 def sentence_corpus(texts: Iterable[LabelledText], names: Sequence[str]) -> Corpus:
