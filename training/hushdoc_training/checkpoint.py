@@ -131,9 +131,10 @@ def read_head(folder: Path, tasks: tuple[str, ...]) -> dict[str, Any]:
     """Returns what checkpoint.json says; a CheckpointError unless it is of one of some tasks."""
     head = read_object(folder, "checkpoint.json")
     if head.get("formatVersion") != FORMAT_VERSION or head.get("task") not in tasks:
+        own = f"for {head['task']}" if "task" in head else "of no named task"
         raise CheckpointError(
-            f"'{folder}' holds a checkpoint of format {head.get('formatVersion')} for task "
-            f"'{head.get('task')}'; expected format {FORMAT_VERSION} for {', '.join(tasks)}. Give "
+            f"'{folder}' holds a checkpoint of format {head.get('formatVersion')} {own}; expected "
+            f"format {FORMAT_VERSION} for {', '.join(tasks)}. Give "
             "a checkpoint of that task, train it again, or use the version that wrote it."
         )
     return head

@@ -169,6 +169,8 @@ def test_wrong_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     lines = capsys.readouterr().err.splitlines()
     lines = [line for line in lines if not line.startswith("document ")]
     assert ["BAD_ANNOTATION" in line for line in lines] == [True, True]
+    assert data("convert-imdb", tmp_path / "b.npy", out) == 3
+    assert "b.npy' is no file. Name an imdb_*.npy file." in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         data("show", "invented:receipt", "--documents", 0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv"]

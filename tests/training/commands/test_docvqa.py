@@ -127,6 +127,16 @@ def test_options_of_private_training_are_refused_without_it(
         main(["train", "docvqa", *DATA, "--public", *option, "--out", str(tmp_path / "run")])
 
 
+@pytest.mark.parametrize("chosen", [("--start", "small"), ("--architecture", "vt5")])
+def test_private_documents_give_no_vocabulary(
+    chosen: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = ("--data", str(tmp_path / "unread"), *chosen, "--out", str(tmp_path / "run"))
+    with pytest.raises(SystemExit):
+        main(["train", "docvqa", *told])
+    assert "--start small learns its vocabulary from public documents" in capsys.readouterr().err
+
+
 def test_changes_of_providers_are_not_scaled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,6 +30,7 @@ from hushdoc_training.commands.training_options import (
     add_overlap,
     ledger_of,
     print_end,
+    refuse_private_vocabulary,
     require_installed,
     takes_noise,
     tuned_on,

@@ -60,6 +60,8 @@ def convert(path: Path, out: Path) -> int:
         OutputWriteError: The disk is full or not writable. Nothing half-written stays.
     """
     atomic_files.require_free(out)
+    if not path.is_file():
+        raise AnnotationError(f"'{printable(path)}' is no file. Name an imdb_*.npy file.")
     with reading_as("an array of PFL-DocVQA", str(path), error=AnnotationError):
         rows = _rows(path)
     with atomic_files.new_file(out) as stream:

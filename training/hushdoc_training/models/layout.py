@@ -250,8 +250,9 @@ def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, Spe
             )
             tokenizer_json = tokenizer_files.read(source)
     except (OSError, ValueError, RuntimeError) as error:
+        why = " ".join(str(error).split()).rstrip(".")
         raise CheckpointError(
-            f"'{source}' can't be loaded as an encoder: {error}. Give a local folder with "
+            f"'{source}' can't be loaded as an encoder: {why}. Give a local folder with "
             "config.json, model.safetensors and tokenizer.json, or a hub id while online."
         ) from error
     wrong = [

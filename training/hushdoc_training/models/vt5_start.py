@@ -286,8 +286,9 @@ def _reading(source: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        why = " ".join(str(error).split()).rstrip(".")
         raise CheckpointError(
-            f"'{source}' can't be loaded as a part of VT5: {error}. Give a local folder with "
+            f"'{source}' can't be loaded as a part of VT5: {why}. Give a local folder with "
             "config.json, model.safetensors and tokenizer.json, or a hub id while online; weights "
             "in a pickle (.bin, .pt) are not read, convert them to safetensors first."
         ) from error
