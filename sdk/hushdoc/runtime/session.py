@@ -59,6 +59,10 @@ _FOUR_PRODUCTS = (
 
 _UNITS = {"": 1, "B": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
 _door = forking.Lock()
+
+MOST_THREADS = 1024
+"""More than any machine has cores; ONNX Runtime would start as many as it is asked for."""
+
 _numbers = itertools.count(1)
 
 
@@ -83,11 +87,14 @@ class Runtime:
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
-        if self.threads != "auto" and (type(self.threads) is not int or self.threads < 1):
-            raise ValueError(f'threads is {self.threads!r}; expected "auto" or an integer >= 1.')
+        most = MOST_THREADS
+        if self.threads != "auto" and not (type(self.threads) is int and 1 <= self.threads <= most):
+            raise ValueError(f'threads is {self.threads!r}; expected "auto" or 1 to {most}.')
         limit = self.memory_limit_bytes
-        if limit is not None and limit < 1:
-            raise ValueError(f"memory_limit is {self.memory_limit!r}; expected at least one byte.")
+        if limit is not None and not 1 <= limit < 2**63:
+            raise ValueError(
+                f"memory_limit is {self.memory_limit!r}; expected from one byte to 2**63 - 1."
+            )
 
     @property
     def num_threads(self) -> int:
@@ -100,7 +107,7 @@ class Runtime:
         if self.memory_limit is None or type(self.memory_limit) is int:
             return self.memory_limit
         found = re.fullmatch(
-            r"\s*(\d+(?:\.\d+)?)\s*([KMG]?I?)B?\s*", str(self.memory_limit).upper()
+            r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([KMG]?I?)B?\s*", str(self.memory_limit).upper()
         )
         if found is None or found[2] not in _UNITS:
             raise ValueError(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushdoc import arguments
 from hushdoc.document.page import Page
+from hushdoc.errors import BoxError
 from hushdoc.viewing import rendition
 from hushdoc.viewing.fields import PlacedField
 from hushdoc.viewing.rendition import INK, PAPER, RULE, View, font_of, single_line
@@ -61,6 +62,7 @@ def overlay(
         labels: All labels of the model, so that each keeps its colour from page to page.
 
     Raises:
+        BoxError: A field does not stand on this page.
         InputError: The image file is missing, or the page's own has changed since it was read.
         UnsupportedFormatError: The image can't be read.
         LimitExceededError: It has more pixels than the document was opened with, or than
@@ -74,6 +76,13 @@ def overlay(
     with arguments.expecting("What should be fields or labels", "fields with boxes on this page"):
         found = sorted(fields, key=lambda item: (item.box.y0, item.box.x0, item.label))
         looks = styles({*labels, *(item.label for item in found)})
+        problems = [item.box.problem(width=page.width, height=page.height) for item in found]
+    for item, problem in zip(found, problems, strict=True):
+        if problem is not None:
+            raise BoxError(
+                f"The box of '{arguments.printable(item.label)}' {problem}. Pass the fields of "
+                "this page alone."
+            )
     canvas = rendition.background(page, image)
     view = View(page=page, width=canvas.width, height=canvas.height)
     marks = Image.new("RGBA", canvas.size, (0, 0, 0, 0))

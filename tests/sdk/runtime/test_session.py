@@ -220,13 +220,15 @@ def test_memory_limits_are_read(limit: int | str | None, expected: int | None) -
     assert Runtime(memory_limit=limit).memory_limit_bytes == expected
 
 
-@pytest.mark.parametrize("limit", [0, -1, "many", "0MB", "5XB", "ib", "1e3"])
+@pytest.mark.parametrize(
+    "limit", [0, -1, "many", "0MB", "5XB", "ib", "1e3", 2**63, "9" * 18 + "GB", "9" * 400]
+)
 def test_bad_memory_limits_are_the_callers_mistake(limit: int | str) -> None:
     with pytest.raises(ValueError, match="memory_limit is"):
         Runtime(memory_limit=limit)
 
 
-@pytest.mark.parametrize("threads", [0, -1, "many", 1.5, True])
+@pytest.mark.parametrize("threads", [0, -1, "many", 1.5, True, 1025])
 def test_bad_threads_are_the_callers_mistake(threads: object) -> None:
     with pytest.raises(ValueError, match="threads is"):
         Runtime(threads=threads)  # type: ignore[arg-type]

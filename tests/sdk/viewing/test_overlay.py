@@ -14,7 +14,7 @@ from PIL import Image
 import hushdoc
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word, union
-from hushdoc.errors import InputError, LimitExceededError, UnsupportedFormatError
+from hushdoc.errors import BoxError, InputError, LimitExceededError, UnsupportedFormatError
 from hushdoc.viewing import overlay as drawing
 from hushdoc.viewing.overlay import PALETTE, overlay, styles
 
@@ -73,6 +73,13 @@ def test_the_page_itself_is_not_changed_outside_its_fields(tmp_path: Path) -> No
     image = overlay(asked, [found(asked, "total", 0)])
     assert image.getpixel((900, 550)) == (250, 240, 230)
     assert image.getpixel((700, 300)) == (250, 240, 230)
+
+
+def test_fields_of_another_page_are_refused() -> None:
+    low = page(rows=4)
+    asked = replace(low, height=300, words=low.words[:8])
+    with pytest.raises(BoxError, match="'total' lies outside its page of 1000 x 300 pixels"):
+        overlay(asked, [found(low, "total", 12)])
 
 
 def test_boxes_follow_the_size_of_the_image() -> None:

@@ -41,9 +41,8 @@ def test_a_pointer_reads_windows_of_its_default_length_where_nobody_says_another
 
 
 def test_a_public_start_is_trained_on_privately_by_providers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 2)
     public, private = tmp_path / "public", tmp_path / "private"
     begin = ["train", "docvqa", *DATA, "--start", "small", "--max-tokens", "128"]
     assert main([*begin, "--public", "--out", str(public)]) == 0
@@ -153,7 +152,7 @@ def test_delta_is_at_most_a_tenth_of_one_over_the_declared_records(
     out = tmp_path / "run"
     # 50 records in a step, of 1000.
     declared = ("--steps", "2", "--expected-records", "50", "--sampling-rate", "0.05")
-    begin = ["train", "docvqa", *declared, "--start", "small", "--out", str(out)]
+    begin = ["train", "docvqa", *declared, "--start", "minilm", "--out", str(out)]
     assert main([*begin, *DATA, "--delta", "1.01e-4"]) == 5
     said = capsys.readouterr().err
     assert "DELTA_TOO_LARGE" in said
@@ -207,9 +206,8 @@ def kindred(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("command", ["train", "federated"])
 def test_receipts_at_which_defaults_were_chosen_and_kin_of_the_starts_are_told(
-    kindred: tuple[Path, Path], tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+    kindred: tuple[Path, Path], tmp_path: Path, command: str
 ) -> None:
-    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 2)
     data, start = kindred
     begin = ["--data", str(data), "--start", str(start), "--quiet"]
     train = ["train", "docvqa", *SHORT, *begin]

@@ -309,7 +309,6 @@ def test_parties_whose_directions_turn_otherwise_take_no_part(
     start: Start, receipts: list[LabelledDocument], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The eigenvectors of public words may point the other way on another processor."""
-    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 3)
     whitened = FederatedSettings(training=replace(SETTINGS.training, scaling="public"))
     numbers = federated_parties.numbers_of(start, whitened, FEAM)
     plan = plan_of(start, numbers=numbers, rounds=1)

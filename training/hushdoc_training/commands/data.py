@@ -158,15 +158,14 @@ def run_split(options: argparse.Namespace) -> int:
     from hushdoc_training.data import conversion, providers
 
     atomic_files.require_free(options.out)
+    shares = options.member_share, options.asked_share, options.valid_share
+    with usage_errors(options):
+        providers.require_shares(*shares)
+    members, asked, valid = shares
     with _opened(options, images=options.images) as (documents, problems):
-        with usage_errors(options):
-            found = providers.split(
-                list(documents),
-                members=options.member_share,
-                asked=options.asked_share,
-                valid=options.valid_share,
-                seed=options.split_seed,
-            )
+        found = providers.split(
+            list(documents), members=members, asked=asked, valid=valid, seed=options.split_seed
+        )
         with atomic_files.new_folder(options.out) as partial:
             for name in ("train", "valid", "members", "non_members"):
                 if part := getattr(found, name):

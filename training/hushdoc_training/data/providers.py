@@ -117,6 +117,15 @@ def grouped(documents: Iterable[LabelledDocument]) -> dict[str, list[LabelledDoc
     return dict(sorted(found.items()))
 
 
+def require_shares(members: float, asked: float, valid: float) -> None:
+    """Raises ValueError unless `split` can divide documents by these shares."""
+    if not (0 < members < 1 and 0 < asked < 1 and 0 <= valid < 1 and asked + valid < 1):
+        raise ValueError(
+            f"members, asked and valid are {(members, asked, valid)}; expected shares between 0 "
+            "and 1, the last two with a sum below 1."
+        )
+
+
 def split(
     documents: Sequence[LabelledDocument],
     *,
@@ -140,12 +149,7 @@ def split(
         ValueError: A share is none.
         AnnotationError: A provider is missing, or a side has no provider.
     """
-    shares = (members, asked, valid)
-    if not (0 < members < 1 and 0 < asked < 1 and 0 <= valid < 1 and asked + valid < 1):
-        raise ValueError(
-            f"members, asked and valid are {shares}; expected shares between 0 and 1, the last two "
-            "with a sum below 1."
-        )
+    require_shares(members, asked, valid)
     part_of: dict[int, str] = {}
     for name, items in grouped(documents).items():
         if _digest(seed, "provider", name) >= members * 2**64:

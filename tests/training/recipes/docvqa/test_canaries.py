@@ -18,7 +18,7 @@ from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
 from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.models import pointer
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes.docvqa import canaries, private, public_inputs
+from hushdoc_training.recipes.docvqa import canaries, private
 from hushdoc_training.recipes.docvqa.settings import SCALED, private_rate
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import train_private
@@ -148,7 +148,6 @@ def test_canaries_are_heard_in_either_architecture_by_either_mechanism(
 def test_canaries_are_heard_where_the_last_layer_alone_learns_scaled(
     tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 2)
     monkeypatch.setattr(private, "mixed_precision", None)
     own = canaries.drawn(start, 8, WORDS, seed=2).documents
     plan = PrivacyPlan.calibrated(

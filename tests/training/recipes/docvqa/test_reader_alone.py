@@ -17,7 +17,7 @@ from hushdoc_training.invented import stream
 from hushdoc_training.invented.settings import InventedConfig
 from hushdoc_training.models import pointer
 from hushdoc_training.privacy import claims
-from hushdoc_training.recipes.docvqa import frozen_encoder, private, public_inputs
+from hushdoc_training.recipes.docvqa import frozen_encoder, private
 from hushdoc_training.recipes.docvqa.private import losses_of, private_training
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import train_plain
@@ -70,7 +70,6 @@ def moved(
 def test_it_moves_as_inside_the_pointer_and_reads_once(
     scaling: str, start: Start, receipts: list[LabelledDocument], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 1)
     alone, once = moved(start, receipts, scaling)
     with monkeypatch.context() as patch:
         patch.setattr(frozen_encoder, "MOST_KEPT", 0)

@@ -61,8 +61,7 @@ def made(receipts: list[LabelledDocument]) -> Start:
 
 
 @pytest.fixture
-def start(made: Start, monkeypatch: pytest.MonkeyPatch) -> Start:
-    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 2)
+def start(made: Start) -> Start:
     return replace(made, model=copy.deepcopy(made.model))
 
 

@@ -19,17 +19,12 @@ from hushdoc_training.models import layout
 from hushdoc_training.models.trained import Trained
 from hushdoc_training.privacy import ownership
 from hushdoc_training.privacy.noisy_adam import NoisyAdam
-from hushdoc_training.recipes.kie import private, public_inputs, public_moments
+from hushdoc_training.recipes.kie import private, public_moments
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start, start_from
 from hushdoc_training.runs.step_log import StepReport
 
 SETTINGS = PrivateSettings(trained="output", optimizer="adam-public", learning_rate=0.01)
-
-
-@pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 3)
 
 
 @pytest.fixture

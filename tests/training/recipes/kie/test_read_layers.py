@@ -17,7 +17,7 @@ from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.models import layout
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes.kie import public_inputs, recipe
+from hushdoc_training.recipes.kie import recipe
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start, start_from
 from hushdoc_training.recipes.kie.training import train_private
@@ -78,9 +78,8 @@ def test_every_architecture_reads_more_layers(
 
 
 def test_private_training_of_several_layers_is_saved_and_loaded(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 3)
     before = {name: value.clone() for name, value in start.model.state_dict().items()}
     config = invented.InventedConfig(document_types=("form",), labels="form")
     forms = list(invented.documents(seed=3, count=3, config=config))

@@ -27,11 +27,6 @@ PLAN = PrivacyPlan.calibrated(
 )
 
 
-@pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 3)
-
-
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
     return start_from(str(hushdoc_witnessed.public_start(tmp_path / "start")), None)
