@@ -88,6 +88,7 @@ def register(subcommands: Subcommands) -> None:
         help="page that --overlay draws, from 0 (default: that of the first answer)",
     )
     parser.mark_expert("--page")
+    parser.mark_output("--overlay")
     parser.set_defaults(run=run)
 
 

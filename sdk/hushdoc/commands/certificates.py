@@ -63,6 +63,7 @@ def register(subcommands: Subcommands) -> None:
     export.add_argument(
         "--out", type=Path, metavar="FILE", help="file to write (default: standard output)"
     )
+    export.mark_output("--out")
     export.set_defaults(run=run_export)
 
 

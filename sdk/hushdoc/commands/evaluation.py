@@ -97,6 +97,7 @@ def register(subcommands: Subcommands) -> None:
         help="how many documents are answered at the same time (default: 1)",
     )
     parser.mark_expert("--workers")
+    parser.mark_output("--html")
     policy_options(parser)
     parser.set_defaults(run=run)
 

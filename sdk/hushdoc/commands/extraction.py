@@ -67,6 +67,7 @@ def register(subcommands: Subcommands) -> None:
         "--page", type=int, metavar="N", help="page that --overlay draws, from 0 (default: 0)"
     )
     parser.mark_expert("--spreadsheet", "--page", "--hocr")
+    parser.mark_output(*(f"--{name}" for name in VIEWS))
     parser.set_defaults(run=run)
 
 

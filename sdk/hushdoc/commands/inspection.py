@@ -74,6 +74,7 @@ def _output_options(parser: CommandParser) -> None:
         "--html", type=Path, metavar="OUT.html", help="write a page for a privacy officer"
     )
     group.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.mark_output("--html")
 
 
 def run_inspect(options: argparse.Namespace) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from hushdoc.arguments import printable
@@ -26,6 +28,7 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(**settings)
         self._sections = sections
         self._expert: set[str] = set()
+        self._outputs: set[str] = set()
         self.earlier: Earlier | None = None
         self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show every option and exit")
         self.set_defaults(refuse_usage=self.error)
@@ -36,6 +39,10 @@ class CommandParser(argparse.ArgumentParser):
         if unknown := set(options) - known:
             raise ValueError(f"{', '.join(sorted(unknown))} is not an option of '{self.prog}'.")
         self._expert.update(options)
+
+    def mark_output(self, *options: str) -> None:
+        """Refuses to write these files over one that is read, or into the artifact."""
+        self._outputs.update(option.lstrip("-").replace("-", "_") for option in options)
 
     def is_expert(self, action: argparse.Action) -> bool:
         """Returns whether --help leaves an option out."""
@@ -51,7 +58,25 @@ class CommandParser(argparse.ArgumentParser):
             except HushdocError as error:
                 line = printable(error)
                 self.exit(error.exit_code, f"{self.prog}: {error.code}: {line}\n")
-        return super().parse_known_args(args, namespace)
+        found, rest = super().parse_known_args(args, namespace)
+        for name in sorted(self._outputs):
+            self._require_apart(name, vars(found))
+        return found, rest
+
+    def _require_apart(self, output: str, values: Mapping[str, Any]) -> None:
+        """Ends the program where a file to write is named by another argument, too."""
+        if values[output] in (None, Path()):
+            return
+        place = Path(os.path.realpath(values[output]))
+        for name in values.keys() - {output}:
+            listed = values[name] if isinstance(values[name], list) else [values[name]]
+            paths = [one for one in listed if isinstance(one, (str, Path)) and os.path.exists(one)]
+            named = {Path(os.path.realpath(path)) for path in paths}
+            if place in named or (name == "artifact" and not named.isdisjoint(place.parents)):
+                self.error(
+                    f"--{output.replace('_', '-')} would be written over what is read, "
+                    f"'{values[output]}'; name another file"
+                )
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with one line and exit code 2."""

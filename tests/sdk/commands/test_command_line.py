@@ -165,3 +165,37 @@ def test_missing_extras_are_named_by_every_subcommand(tmp_path: Path) -> None:
     assert "MISSING_EXTRA" not in in_python(MISSING, *NEED_NONE, cwd=tmp_path).stderr
     shown = {line.split()[0] for line in (*NEEDED, *NEED_NONE)} | RUN_MODELS | {"certificate"}
     assert shown == {name for names in SECTIONS.values() for name in names}
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "over"),
+    [
+        (("extract", "model", "invoice.pdf"), "--overlay", "invoice.pdf"),
+        (("extract", "model", "other.pdf", "link.pdf"), "--html", "invoice.pdf"),
+        (("extract", "model", "invoice.pdf", "--policy", "policy.toml"), "--hocr", "policy.toml"),
+        (("ask", "model", "invoice.pdf", "-q", "Total?"), "--overlay", "./invoice.pdf"),
+        (("evaluate", "model", "invoice.pdf"), "--html", "invoice.pdf"),
+        (("verify", "model", "--trust", "policy.toml"), "--html", "policy.toml"),
+        (("inspect", "model"), "--html", "model/page.html"),
+        (("certificate", "export", "model", "--format", "card"), "--out", "model/hushdoc.json"),
+    ],
+)
+def test_what_is_read_is_not_written_over(
+    command: tuple[str, ...],
+    output: str,
+    over: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    files = ("invoice.pdf", "other.pdf", "policy.toml", "model/hushdoc.json")
+    for name in files:
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link.pdf").symlink_to("invoice.pdf")
+    with pytest.raises(SystemExit) as stop:
+        main([*command, output, over])
+    assert stop.value.code == 2
+    assert f"{output} would be written over what is read" in capsys.readouterr().err
+    assert [(tmp_path / name).read_text() for name in files] == [*files]

@@ -81,6 +81,7 @@ def register(actions: Subcommands) -> None:
         help="print one JSON object, with the nearest of each",
     )
     policy_options(parser)
+    parser.mark_output("--out")
     parser.set_defaults(run=run, extra="training")
 
 
