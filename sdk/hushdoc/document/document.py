@@ -146,8 +146,9 @@ class Document:
         with arguments.expecting(f"Document '{self.id}'", _PARTS):
             if not self.pages or self.num_words == 0:
                 raise EmptyDocumentError(
-                    f"Document '{self.id}' has {len(self.pages)} pages and no word; at least one "
-                    "word is needed. Read the page with OCR first, or leave this document out."
+                    f"Document '{self.id}' has {arguments.counted(len(self.pages), 'page')} and no "
+                    "word; at least one is needed. Read the page with OCR first, or leave this "
+                    "document out."
                 )
             for number, page in enumerate(self.pages):
                 _check_page(page, where=f"page {number} of '{self.id}'")

@@ -213,11 +213,17 @@ def _from_image(
 
 
 def _finished(draft: Draft, reader: Reader, *, read: list[int], unread: list[int]) -> Document:
-    """Returns the document, or says that its words are in images that may not be read."""
+    """Returns the document, or says that images may not be read or hold no word."""
     if reader.forbidden and unread and not draft.has_words:
         raise OCRRequiredError(
             f"'{draft.id}' holds images and no text, and ocr is \"none\". Allow OCR with "
             'ocr="auto", or pass what an OCR program wrote about it.'
+        )
+    if read and not draft.has_words:
+        raise EmptyDocumentError(
+            f"OCR by {reader.label} found no word on {pages_of(read)} of '{draft.id}'. Check that "
+            "there is text, upright, large enough and in a language that the engine reads, or "
+            "leave this document out."
         )
     source = Source(
         reader=draft.reader, ocr=reader.label, ocr_pages=tuple(read), unread_pages=tuple(unread)

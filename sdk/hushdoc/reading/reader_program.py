@@ -33,10 +33,11 @@ GRACE_SECONDS = 1.0
 def main() -> None:
     """Answers questions until the host closes the pipe."""
     pipe = Pipe(io.FileIO(os.dup(0), "rb"), io.FileIO(os.dup(1), "wb"))
-    # Whatever a decoder prints is no part of an answer.
+    # Whatever a decoder prints is no part of an answer, and may tell of the document.
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
+    os.dup2(nothing, 2)
     with suppress(EOFError, BrokenPipeError):
         pipe.answer({})
         while True:

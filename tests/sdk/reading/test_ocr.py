@@ -170,7 +170,7 @@ def test_a_slender_page_does_not_cost_the_others(
     document = open_document(path, ocr=engine)
     assert texts(document) == [[], TEXT]
     rest.save(path)
-    with pytest.raises(EmptyDocumentError):
+    with pytest.raises(EmptyDocumentError, match=rf"OCR by {engine} .* found no word on page 0 "):
         open_document(path, ocr=engine)
 
 

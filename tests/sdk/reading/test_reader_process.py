@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import hushdoc_pdf_files as pdfs
 import pytest
+from PIL import Image
 
 from hushdoc.arguments import MalformedError
 from hushdoc.document.document import Document
@@ -313,6 +315,27 @@ def test_programs_need_no_guard_and_no_main_thread(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('imported')\n")
     done = run("import sys; sys.path.remove('')\n" + UNGUARDED, "words", cwd=tmp_path)
     assert (done.stdout, done.stderr, done.returncode) == ("words\n", "", 0)
+
+
+PRINTS = """
+import sys
+from hushdoc import OCRRequiredError, open_document
+try:
+    open_document(sys.argv[1], reader=sys.argv[2], ocr="none")
+except OCRRequiredError:
+    print("read")
+"""
+
+
+def test_what_decoders_print_of_a_file_goes_nowhere(tmp_path: Path) -> None:
+    file = tmp_path / "longer.tif"
+    Image.new("L", (40, 40)).save(file, tiffinfo={305: "software, so it says"})
+    tag = struct.pack("<HHI", 305, 2, 21)
+    assert file.read_bytes().count(tag) == 1
+    file.write_bytes(file.read_bytes().replace(tag, struct.pack("<HHI", 305, 2, 10**6)))
+    here, apart = run(PRINTS, file, "here"), run(PRINTS, file, "process")
+    assert "UserWarning" in here.stderr
+    assert (here.stdout, apart.stdout, apart.stderr) == ("read\n", "read\n", "")
 
 
 AT_EXIT = """
