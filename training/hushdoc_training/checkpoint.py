@@ -134,8 +134,8 @@ def read_head(folder: Path, tasks: tuple[str, ...]) -> dict[str, Any]:
         own = f"for {head['task']}" if "task" in head else "of no named task"
         raise CheckpointError(
             f"'{folder}' holds a checkpoint of format {head.get('formatVersion')} {own}; expected "
-            f"format {FORMAT_VERSION} for {', '.join(tasks)}. Give "
-            "a checkpoint of that task, train it again, or use the version that wrote it."
+            f"format {FORMAT_VERSION} for {', '.join(tasks)}. Give a checkpoint of that task, "
+            "train it again, or use the version that wrote it."
         )
     return head
 

@@ -74,8 +74,8 @@ class CommandParser(argparse.ArgumentParser):
             named = {Path(os.path.realpath(path)) for path in paths}
             if place in named or (name == "artifact" and not named.isdisjoint(place.parents)):
                 self.error(
-                    f"--{output.replace('_', '-')} would be written over what is read, "
-                    f"'{values[output]}'; name another file"
+                    f"--{output.replace('_', '-')} names '{values[output]}', which is read here or "
+                    "part of the artifact; name another file"
                 )
 
     def error(self, message: str) -> NoReturn:

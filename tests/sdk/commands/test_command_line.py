@@ -197,5 +197,5 @@ def test_what_is_read_is_not_written_over(
     with pytest.raises(SystemExit) as stop:
         main([*command, output, over])
     assert stop.value.code == 2
-    assert f"{output} would be written over what is read" in capsys.readouterr().err
+    assert f"{output} names '{Path(over)}', which is read here" in capsys.readouterr().err
     assert [(tmp_path / name).read_text() for name in files] == [*files]
