@@ -120,7 +120,7 @@ def test_a_document_of_blank_pages_or_without_an_image_is_refused_before_a_folde
 ) -> None:
     one = with_blanks(bills[0])
     empty = replace(one, document=replace(one.document, pages=one.document.pages[:1]), questions=())
-    with pytest.raises(EmptyDocumentError, match="1 pages and no word"):
+    with pytest.raises(EmptyDocumentError, match="1 page and no word"):
         train([*bills[1:], empty], tmp_path / "run")
     with pytest.raises(InputError, match="Page 1 of document .* has no image") as raised:
         train([one, *map(shown, bills[1:])], tmp_path / "run", **VT5, image_encoder="tiny")
@@ -148,7 +148,7 @@ def test_words_without_a_box_on_their_page_are_refused(
     data = tmp_path / "bills.jsonl"
     data.write_text("".join(json.dumps(line) + "\n" for line in lines))
     given = ["--data", str(data), "--out", str(tmp_path / "run"), "--quiet"]
-    assert main(["train", "docvqa", *given, "--start", "small"]) == 3
+    assert main(["train", "docvqa", *given, "--start", "minilm"]) == 3
     said = capsys.readouterr().err
     assert "box" in said
     assert "bills.jsonl" in said
