@@ -41,7 +41,7 @@ class CommandParser(argparse.ArgumentParser):
         self._expert.update(options)
 
     def mark_output(self, *options: str) -> None:
-        """Refuses to write these files over one that is read, or into the artifact."""
+        """Has options refused that name a file to write which another argument names, too."""
         self._outputs.update(option.lstrip("-").replace("-", "_") for option in options)
 
     def is_expert(self, action: argparse.Action) -> bool:
@@ -64,7 +64,7 @@ class CommandParser(argparse.ArgumentParser):
         return found, rest
 
     def _require_apart(self, output: str, values: Mapping[str, Any]) -> None:
-        """Ends the program where a file to write is named by another argument, too."""
+        """Ends the program where another argument names a file to write, or it is in the artifact."""
         if values[output] in (None, Path()):
             return
         place = Path(os.path.realpath(values[output]))
