@@ -64,7 +64,7 @@ class CommandParser(argparse.ArgumentParser):
         return found, rest
 
     def _require_apart(self, output: str, values: Mapping[str, Any]) -> None:
-        """Ends the program where another argument names a file to write, or it is in the artifact."""
+        """Ends the program where another argument names an output, or it is in the artifact."""
         if values[output] in (None, Path()):
             return
         place = Path(os.path.realpath(values[output]))
