@@ -86,6 +86,9 @@ def test_texts_without_words_and_of_other_kinds_are_left_out() -> None:
     assert whole_texts.classes(made).tolist() == [1, 2]
     assert made.records.tolist() == made.documents.tolist() == [0, 1, 3]
     assert made.names == NAMES
+    kept = whole_texts.class_corpus(told, NAMES, wordless=True)
+    assert whole_texts.classes(kept).tolist() == [1, 2, 2]
+    assert whole_texts.tokens(kept) == [["a", "b"], [], ["d", ".", "e"]]
 
 
 def test_readers_see_that_a_text_has_one_class() -> None:

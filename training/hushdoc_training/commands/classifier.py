@@ -117,7 +117,8 @@ def _corpora(options: argparse.Namespace, known: tuple[str, ...]) -> tuple[Corpu
     strange = sorted({message.label for message in found} - {*names}) if known else []
     if strange:
         _refuse_or_warn(options, strange[0], known)
-    made = tables.with_names(options, whole_texts.class_corpus(train, names), known)
+    learned = whole_texts.class_corpus(train, names, wordless=options.mode == "term-dp")
+    made = tables.with_names(options, learned, known)
     return made, whole_texts.class_corpus(test, names)
 
 

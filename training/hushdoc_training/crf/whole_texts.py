@@ -31,10 +31,14 @@ LEAST_TEXTS, FLOOR = 3, 0.02
 """Public texts that must have a row for its rarity to be estimated; least scale of such a row."""
 
 
-def class_corpus(texts: Iterable[ClassifiedText], names: Sequence[str]) -> Corpus:
+def class_corpus(
+    texts: Iterable[ClassifiedText], names: Sequence[str], *, wordless: bool = False
+) -> Corpus:
     """Returns the sentences of texts, each with the class of its text as label.
 
-    Texts without a word say nothing, and are left out. A class must have a name other than "O".
+    Texts without a word say nothing, and are left out unless `wordless` ones count: where a term is
+    protected, the number of texts may not tell that one held nothing else. A class must have a name
+    other than "O".
     """
     columns = _columns(names)
     sentences: list[Sequence[str]] = []
@@ -45,7 +49,8 @@ def class_corpus(texts: Iterable[ClassifiedText], names: Sequence[str]) -> Corpu
             continue
         places = segmentation.sentences(text.text)
         found = [segmentation.words(text.text, *place) for place in places]
-        if any(found):
+        if any(found) or wordless:
+            found = found or [[]]
             sentences += found
             labels += [columns[text.label]] * len(found)
             ends.append(len(labels))

@@ -32,7 +32,7 @@ def spelled(number: int) -> str:
     return "".join(chr(97 + int(digit)) for digit in str(number))
 
 
-def corpus(count: int, seed: int, *, names: tuple[str, ...] = NAMES) -> Corpus:
+def texts(count: int, seed: int) -> list[Told]:
     """Texts of three sentences: 60 words of each kind, 400 of all, and one of each text alone."""
     chance = np.random.default_rng(seed)
     told = []
@@ -42,7 +42,11 @@ def corpus(count: int, seed: int, *, names: tuple[str, ...] = NAMES) -> Corpus:
         rest = [f"all{spelled(word)}" for word in chance.integers(400, size=10)]
         alone = f"name{spelled(number)}of{kind}"
         told.append(Told(f"{' '.join(own)}.\n\n{' '.join(rest)}.\n\n{alone}", kind))
-    return whole_texts.class_corpus(told, names)
+    return told
+
+
+def corpus(count: int, seed: int, *, names: tuple[str, ...] = NAMES) -> Corpus:
+    return whole_texts.class_corpus(texts(count, seed), names)
 
 
 def filled(fill: str, made: Corpus) -> Trained:
@@ -97,6 +101,20 @@ def test_emptying_a_term_changes_its_own_row_and_no_other() -> None:
         sentences=tuple([token for token in tokens if token != term] for tokens in made.sentences),
     )
     tables = [WholeTexts(corpus=side, scheme=OWN).log_odds(1.0).weights for side in (made, emptied)]
+    changed = np.flatnonzero((tables[0] != tables[1]).any(axis=1))
+    assert len(changed) == 1
+
+
+def test_emptying_a_term_that_is_all_of_some_texts_changes_its_own_row_alone() -> None:
+    """Were such texts left out, all rows would change with the number of texts."""
+    told = [*texts(200, 0), *(Told("unsubscribe", NAMES[0]) for _ in range(40))]
+    emptied = [replace(one, text=one.text.replace("unsubscribe", "")) for one in told]
+    tables = [
+        WholeTexts(corpus=whole_texts.class_corpus(side, NAMES, wordless=True), scheme=OWN)
+        .log_odds(1.0)
+        .weights
+        for side in (told, emptied)
+    ]
     changed = np.flatnonzero((tables[0] != tables[1]).any(axis=1))
     assert len(changed) == 1
 

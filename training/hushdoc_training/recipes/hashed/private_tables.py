@@ -200,8 +200,9 @@ def release_terms(
         accesses=claims.unaccounted(
             name, {f"number of {items} and their labels": "declared-public"}
         ),
-        unit_definition="all places of one term in all documents, emptied; "
-        f"{items}, their labels and all other terms stay",
+        unit_definition=f"all places of one term in all {items}, emptied after they were cut into "
+        f"tokens; {items}, such as are left without a token too, their labels and all other terms "
+        "stay",
         assumes=(
             "each row was learned from its own counts alone",
             f"how many {items} there are and which labels they have is public",
