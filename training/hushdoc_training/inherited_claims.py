@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hushdoc.certificate.claim import Claim, PublicData
+from hushdoc.certificate.claim import OVERLAPS, Claim, PublicData
 from hushdoc.errors import PrivacyError
 from hushdoc.synthetic_documents import ADVERSARY, SyntheticDocuments
 
@@ -113,4 +113,24 @@ def is_inherited(claim: Claim | None) -> bool:
         claim is not None
         and bool(steps_of(claim.training))
         and all(guarantee.kind == "dp" for guarantee in claim.guarantees)
+    )
+
+
+def with_overlap(claim: Claim, overlap: str) -> Claim:
+    """Returns a claim whose public data hold at least so much of what is protected further on.
+
+    What its certificate says of overlap is of the documents that it was made for, and not of others
+    that its release is put together with: `overlap` is the word of whoever does that.
+    """
+    return replace(
+        claim,
+        public_data=tuple(
+            replace(
+                data,
+                overlap_with_protected=max(
+                    data.overlap_with_protected, overlap, key=OVERLAPS.index
+                ),
+            )
+            for data in claim.public_data
+        ),
     )

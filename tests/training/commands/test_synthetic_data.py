@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from hushdoc.__main__ import main
 from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import Sequence
 from hushdoc.artifact.artifact import read_unverified
-from hushdoc.certificate.claim import Claim
+from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import AnnotationError, PolicyViolationError
 from hushdoc.synthetic_documents import ADVERSARY
@@ -30,7 +31,9 @@ from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.crf import corpus
 from hushdoc_training.data import dataset, splits
 from hushdoc_training.labelled_texts import contract_of
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.recipes import starts
 from hushdoc_training.recipes.synthesis.evolution import evolve
 from hushdoc_training.recipes.synthesis.settings import EvolutionSettings
 from hushdoc_training.runs import continued, document_units
@@ -151,6 +154,21 @@ def test_private_documents_are_added_up_with_the_set(
     windows = (*private, "--privacy-unit", "sequence", "--declared-documents", "50")
     assert kie(tmp_path / "lost", data, *windows) != 0
     assert not (tmp_path / "lost").exists()
+
+
+def test_what_is_public_in_a_set_s_history_is_asked_anew_for_other_documents(trained: Path) -> None:
+    """The set's certificate speaks of the documents that it was made of, and of no others."""
+    stored = Checkpoint.load(trained)
+    pages, words = (
+        PublicData(name=name, uses=("masks",), privacy_status="public", overlap_with_protected=how)
+        for name, how in (("pages", "none"), ("words", "partial"))
+    )
+    begun = replace(stored, claim=replace(stored.claim, public_data=(pages, words)))
+    for told, expected in (("none", ["none", "partial"]), ("unknown", ["unknown", "partial"])):
+        found = starts.with_overlap(begun, told).claim.public_data
+        assert [data.overlap_with_protected for data in found] == expected
+    public = replace(begun, claim=claims.public((pages,), training={}))
+    assert starts.with_overlap(public, "unknown") is public
 
 
 @pytest.mark.parametrize("task", ["kie", "docvqa", "images"])

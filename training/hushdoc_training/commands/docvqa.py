@@ -364,6 +364,7 @@ def _train(
             options.image_encoder, start.claim, options, uses=("pretraining",)
         )
     if plan is not None:
+        start = starts.with_overlap(start, options.public_overlap)
         local = None
         with usage_errors(options):
             private = PrivateSettings(trained=options.trained, recipe=options.preset)

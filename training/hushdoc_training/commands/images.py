@@ -261,6 +261,7 @@ def _train(
     )
     name = options.name or kie_data.name_of(source, ledger, public=options.public)
     if plan is not None:
+        start = starts.with_overlap(start, options.public_overlap)
         with usage_errors(options):
             private = PrivateSettings(trained=options.trained, learning_rate=options.learning_rate)
         outcome = images.train_private(

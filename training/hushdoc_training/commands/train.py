@@ -277,6 +277,7 @@ def _train(
     name = options.name or kie_data.name_of(source, ledger, public=options.public)
     weights = kie_data.weights_of(start, options)
     if plan is not None:
+        start = starts.with_overlap(start, options.public_overlap)
         kie_settings.require_unit(options, start)
         private = kie_settings.private(options, start)
         outcome = kie.train_private(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,6 +41,16 @@ class Begun(Claimed, Protocol):
 def history(start: Claimed) -> tuple[PublicData, ...]:
     """Returns the public data that the start's own claim lists."""
     return start.claim.public_data if start.claim is not None else ()
+
+
+def with_overlap(start: Any, overlap: str) -> Any:
+    """Returns a start that private training adds itself to, with what its public data may hold.
+
+    One that learned from no synthetic documents is returned as it is.
+    """
+    if not inherited_claims.is_inherited(start.claim):
+        return start
+    return replace(start, claim=inherited_claims.with_overlap(start.claim, overlap))
 
 
 def added_to(start: Claimed) -> Claim | None:

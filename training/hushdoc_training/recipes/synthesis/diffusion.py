@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from hushdoc.certificate.claim import OVERLAPS, Claim, PublicData
+from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.errors import AnnotationError, PrivacyError
 from hushdoc.synthetic_documents import CHOSEN as CHOSEN_PAGES
 from hushdoc.synthetic_documents import SyntheticDocuments
@@ -126,18 +126,7 @@ class Layouts:
         return cls(
             name=f"synthetic documents '{documents.certificate.model.name}'",
             masks=page_squares.masks_of([one.labelled for one in documents.documents], size),
-            claim=replace(
-                claim,
-                public_data=tuple(
-                    replace(
-                        data,
-                        overlap_with_protected=max(
-                            data.overlap_with_protected, overlap, key=OVERLAPS.index
-                        ),
-                    )
-                    for data in claim.public_data
-                ),
-            ),
+            claim=inherited_claims.with_overlap(claim, overlap),
         )
 
 
