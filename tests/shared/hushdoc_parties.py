@@ -35,7 +35,7 @@ def roster(**change: Any) -> Roster:
     parts = {
         "run": "ab" * 16,
         "plan": {"clients": 2},
-        "task": {"task": "kie", "model": "tiny"},
+        "task": {"task": "kie", "model": "tiny", "public_data": []},
         "start": "sha256:" + "0" * 64,
         "coordinator": Party.of(COORDINATOR, SERVER),
         "clients": (Party.of("first", FIRST), Party.of("second", SECOND)),

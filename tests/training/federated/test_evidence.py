@@ -17,11 +17,12 @@ from hushdoc_javascript import require_accepted
 from hushdoc_parties import FIRST, SECOND, SERVER, Federation, plan
 
 from hushdoc.artifact import artifact
-from hushdoc.certificate.claim import Claim
+from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.errors import FrameError, PrivacyError
 from hushdoc.policy.policy import Policy
 from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
+from hushdoc_training import duplicates
 from hushdoc_training.federated import account, claims, evidence, frames, testimony
 from hushdoc_training.federated import roster as rosters
 from hushdoc_training.federated.claims import Executed
@@ -29,6 +30,7 @@ from hushdoc_training.federated.coordinator import Coordinator
 from hushdoc_training.federated.frames import Frame
 from hushdoc_training.federated.roster import COORDINATOR
 from hushdoc_training.federated.transport import drive
+from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.recipes.docvqa import rows
 from hushdoc_training.runs.receipts import Declared
 
@@ -176,6 +178,42 @@ def test_a_unit_is_what_the_task_of_the_roster_defines(
         evidence.require(claim, federation.roster, testified)
 
 
+def test_a_claim_says_how_copies_counted(
+    federation: Federation, testified: dict[str, Frame]
+) -> None:
+    plain = UNIT_DEFINITIONS[federation.plan.privacy_unit]
+    grouped = duplicates.defined(plain)
+    claim = with_guarantees(claimed(federation, testified), unit_definition=grouped)
+    told = replace(claim, caveats=(*claim.caveats, duplicates.CAVEAT))
+    evidence.require(told, federation.roster, testified, grouped)
+    with pytest.raises(PrivacyError, match="the caveats"):
+        evidence.require(claim, federation.roster, testified, grouped)
+    stronger = with_guarantees(told, unit_definition=plain)
+    with pytest.raises(PrivacyError, match="what is protected"):
+        evidence.require(stronger, federation.roster, testified, grouped)
+
+
+def test_a_claim_lists_the_public_data_of_the_roster(
+    federation: Federation, testified: dict[str, Frame]
+) -> None:
+    claim = claimed(federation, testified)
+    data = PublicData(
+        name="weights",
+        uses=("pretraining",),
+        privacy_status="published",
+        overlap_with_protected="partial",
+    )
+    plain = UNIT_DEFINITIONS[federation.plan.privacy_unit]
+    evidence.require(
+        replace(claim, public_data=(data,)), federation.roster, testified, plain, (data,)
+    )
+    better = replace(data, overlap_with_protected="none")
+    for listed in ((), (better,)):
+        told = replace(claim, public_data=listed)
+        with pytest.raises(PrivacyError, match="the public data"):
+            evidence.require(told, federation.roster, testified, plain, (data,))
+
+
 def test_nobody_changes_a_word_of_what_a_client_said(
     federation: Federation, receipts: Path, tmp_path: Path
 ) -> None:
@@ -222,7 +260,9 @@ def test_clients_countersign_and_both_verifiers_accept(
     keys.write_private_key(FIRST, own / "key.pem")
     rosters.save(own / "roster.json", federation.roster, SERVER)
     release = keys.generate_key()
-    claim = claimed(federation, testified)
+    grouped = duplicates.defined(UNIT_DEFINITIONS["document"])
+    claim = with_guarantees(claimed(federation, testified), unit_definition=grouped)
+    claim = replace(claim, caveats=(*claim.caveats, duplicates.CAVEAT))
     certified = replace(build.certify(), claim=claim)
     model = build.seal_anything(tmp_path / "model", release, certified=certified)
     check = ("check", model, "--roster", own / "roster.json", "--receipts", receipts)

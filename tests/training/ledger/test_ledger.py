@@ -191,6 +191,27 @@ def test_documents_are_bound_by_a_salted_commitment(ledger: Ledger, tmp_path: Pa
     assert ledger.spent().reserved == pytest.approx(epsilon((STEP, 15)))
 
 
+def test_runs_of_one_ledger_cut_documents_into_the_same_records(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    reserve(ledger, "whole", 5)
+    windows = Ledger.create(
+        tmp_path / "windows", data="invoices", unit="sequence", epsilon=4, delta=1e-5
+    )
+    reserve(windows, "first", 5, cut="128 tokens")
+    reserve(windows, "again", 5, cut="128 tokens")
+    windows.admit("more", reason="a document joined")
+    reserve(windows, "joined", 5, cut="128 tokens", documents="more")
+    windows.admit("256 tokens", reason="another declaration")
+    for counted, cut in ((ledger, "sentences"), (windows, "256 tokens"), (windows, "")):
+        with pytest.raises(PrivacyError, match="cut into other windows") as refused:
+            reserve(counted, "other", 5, cut=cut)
+        assert refused.value.code == "OTHER_RECORDS"
+        with pytest.raises(PrivacyError, match="cut into other windows"):
+            counted.require_room(step=STEP, steps=5, documents="d", cut=cut)
+    reserve(ledger, "whole too", 5)
+
+
 def test_a_preview_says_what_the_reservation_will_and_reserves_nothing(ledger: Ledger) -> None:
     reserve(ledger, "first", 10)
     preview = ledger.require_room(step=QUIETER, steps=7, documents="d")

@@ -36,9 +36,10 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import layout, whitening
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.trained_tensors import trained_tensors, weights_of
-from hushdoc_training.recipes import federated_parties, federated_simulation
+from hushdoc_training.recipes import federated_parties, federated_simulation, federated_tasks
 from hushdoc_training.recipes.federated_parties import FederatedSettings
 from hushdoc_training.recipes.kie import public_inputs
+from hushdoc_training.recipes.kie import start as kie_start
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start
 from hushdoc_training.runs import state
@@ -279,15 +280,27 @@ def test_a_client_s_ledger_refuses_documents_that_moved_to_another_provider(
     )
     spelled = [replace(one, provider=f"SHOP  {number % 4}") for number, one in enumerate(receipts)]
     for name, documents in (("first", given), ("second", spelled)):
-        with federated_parties.account_of(tmp_path / name, roster, documents, ledger) as account:
+        with federated_parties.account_of(
+            tmp_path / name, roster, start, documents, ledger
+        ) as account:
             account.reserve()
     moved = [replace(given[0], provider="shop 3"), *given[1:]]
     with (
-        federated_parties.account_of(tmp_path / "third", roster, moved, ledger) as account,
+        federated_parties.account_of(tmp_path / "third", roster, start, moved, ledger) as account,
         pytest.raises(PrivacyError) as refused,
     ):
         account.reserve()
     assert refused.value.code == "RUN_DIFFERS"
+
+
+def test_copies_are_one_record_where_documents_are_the_unit_alone(
+    start: Start, receipts: list[LabelledDocument]
+) -> None:
+    copy = replace(receipts[0], document=replace(receipts[0].document, id="copy"))
+    for unit, kept in (("document", 1), ("sequence", 2), ("provider", 2)):
+        plan = replace(plan_of(start), privacy_unit=unit)
+        found = federated_parties.one_of_copies([receipts[0], copy], plan, federated_tasks.KIE)
+        assert len(found) == kept, unit
 
 
 def test_a_party_starts_from_the_weights_of_the_roster(
@@ -299,6 +312,9 @@ def test_a_party_starts_from_the_weights_of_the_roster(
     told = {name: value for name, value in roster.task["training"].items() if name != "read_layers"}
     earlier = replace(roster, task={**roster.task, "training": told})  # of an earlier version
     federated_parties.require_start(earlier, start)
+    told = {name: value for name, value in roster.task.items() if name != "public_data"}
+    with pytest.raises(CheckpointError, match="does not say what public data"):
+        federated_parties.require_start(replace(roster, task=told), start)
     other = replace(start, model=models.model("layoutlm", labels=start.labels))
     next(iter(trained_tensors(other.model).values())).data += 1
     with pytest.raises(CheckpointError, match="differs from the roster's in: start"):
@@ -369,3 +385,42 @@ def test_the_command_simulates_and_says_where_a_run_stands(
     assert (tmp_path / "acme" / "north" / "key.pem").stat().st_mode & 0o777 == 0o600
     assert main(["federated", "status", f"{folder}/coordinator", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["begun"] == 0
+
+
+def test_what_weights_have_seen_goes_from_init_into_the_certificate(
+    tmp_path: Path, layoutlmv3_folder: Path
+) -> None:
+    given = ["--start", str(layoutlmv3_folder), "--label", "total", "--trained", "output"]
+    given += ["--client", "north", "--client", "south", "--rounds", "2", "--accountant", "rdp"]
+    given += ["--public-overlap", "partial", "--sampling-rate", "0.5", "--expected-records", "4"]
+    assert main(["federated", "init", str(tmp_path / "acme"), *given]) == 0
+    roster = rosters.load(tmp_path / "acme" / "north" / "roster.json")
+    labels = LabelSet(fields=("total",))
+    begun = kie_start.start_from(str(layoutlmv3_folder), labels)
+    federated_parties.require_start(roster, begun)
+    declared = federated_parties.declared_of(roster, begun, name="forms")
+    assert [data.overlap_with_protected for data in declared.public_data] == ["partial"]
+
+
+@pytest.mark.parametrize("how", ["simulate", "client"])
+def test_all_of_the_private_documents_are_read(
+    tmp_path: Path, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which N come first depends on the others: one more would push another one out."""
+    told = ["--data", str(tmp_path), "--documents", "3"]
+    own = {
+        "simulate": ["--out", str(tmp_path / "run")],
+        "client": [str(tmp_path / "north"), "--approve", "0" * 64, "--ledger", "ledger"],
+    }
+    with pytest.raises(SystemExit):
+        main(["federated", how, *own[how], *told])
+    assert "would push another one out" in capsys.readouterr().err
+
+
+def test_windows_are_not_divided_by_what_one_of_them_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--data", str(tmp_path), "--privacy-unit", "sequence", "--out", str(tmp_path / "run")]
+    with pytest.raises(SystemExit):
+        main(["federated", "simulate", *given, "--partition", "dirichlet"])
+    assert "a window less may change" in capsys.readouterr().err

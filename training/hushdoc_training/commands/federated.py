@@ -13,6 +13,7 @@ from hushdoc.commands.parsing import CommandParser, Subcommands, usage_errors
 from hushdoc.errors import InputError, MissingExtraError
 from hushdoc_training.commands import federated_evidence, federated_network
 from hushdoc_training.commands.training_options import (
+    FIRST_DOCUMENTS,
     PRIVATE_DOCUMENTS,
     add_choice,
     add_number,
@@ -265,9 +266,15 @@ def run_simulate(options: argparse.Namespace) -> int:
         options.parser.error(
             "--canaries is a number from 0, for --task docvqa and an algorithm with privacy"
         )
+    if (options.privacy_unit, options.partition) == ("sequence", "dirichlet"):
+        options.parser.error(
+            "--partition dirichlet divides documents by their labels, and a window less may change "
+            "these and move all others of its document; expected another with --privacy-unit "
+            "sequence"
+        )
     source = dataset.Source(location=options.data, documents=options.documents, seed=options.seed)
     if options.documents is not None and not source.is_invented:
-        options.parser.error("--documents is of invented documents; give data that hold those")
+        options.parser.error(FIRST_DOCUMENTS)
     documents = dataset.read(source)
     start = _start(options, documents, source)
     settings = _settings(options)
@@ -330,6 +337,7 @@ def run_init(options: argparse.Namespace) -> int:
         settings,
         coordinator=Party.of(COORDINATOR, secret[COORDINATOR]),
         clients=parties,
+        public_data=_weights(options, start),
     )
     with atomic_files.new_folder(options.folder) as partial:
         for party in made.parties:
@@ -537,12 +545,13 @@ def _partition(options: argparse.Namespace, documents: Sequence[LabelledDocument
     from hushdoc_training.data import providers
     from hushdoc_training.federated import partition
 
-    by_provider = options.partition == "provider"
+    by_provider, windows = options.partition == "provider", options.privacy_unit == "sequence"
 
     def key(labelled: LabelledDocument) -> bytes:
         provider = providers.folded(labelled.provider or "") if by_provider else ""
         pages = labelled.document.pages
-        texts = [provider] if provider else (word.text for page in pages for word in page.words)
+        words = (word.text for page in pages for word in page.words)
+        texts = [provider] if provider else [labelled.document.id] if windows else words
         return duplicates.key_of(duplicates.words_of(texts))
 
     def proportions(labelled: LabelledDocument) -> Sequence[float]:

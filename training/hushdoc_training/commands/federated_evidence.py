@@ -99,6 +99,11 @@ def _require(found: Unverified, roster: Roster, receipts: Path, own: Path | None
             )
         name = roster.party_of(keys.load_private_key(own / federated_parties.KEY)).name
         evidence.require_own(*known, name, roster, testified)
-    defined = federated_parties.unit_definition(roster)
-    evidence.require(found.certificate.claim, roster, testified, defined)
+    evidence.require(
+        found.certificate.claim,
+        roster,
+        testified,
+        federated_parties.unit_definition(roster),
+        federated_parties.public_data_of(roster),
+    )
     return len(testified)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hushdoc.arguments import printable
 from hushdoc.commands.parsing import CommandParser, Subcommands
 from hushdoc_training.commands.training_options import (
+    FIRST_DOCUMENTS,
     PRIVATE_DOCUMENTS,
     add_number,
     add_tuned_on,
@@ -206,6 +207,9 @@ def run_client(options: argparse.Namespace) -> int:
     from hushdoc_training.recipes.federated_tasks import task_of
     from hushdoc_training.recipes.kie.training import best_device
 
+    source = dataset.Source(location=options.data, documents=options.documents, seed=options.seed)
+    if options.documents is not None and not source.is_invented:
+        options.parser.error(FIRST_DOCUMENTS)
     roster, key = approved(options)
     host, port = _address(options, options.server)
     authority = _read(options.folder / AUTHORITY)
@@ -225,14 +229,14 @@ def run_client(options: argparse.Namespace) -> int:
         wait=options.wait,
     )
     start = _start(options, roster)
-    documents = dataset.read(
-        dataset.Source(location=options.data, documents=options.documents, seed=options.seed)
-    )
+    documents = dataset.read(source)
     if documents:  # whoever has none takes part all the same
         task_of(start).readable(documents, start)  # or a round would fail by a document
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     update = federated_parties.update_of(roster, start, documents, device=best_device())
-    with federated_parties.account_of(options.folder / STATE, roster, documents, ledger) as account:
+    with federated_parties.account_of(
+        options.folder / STATE, roster, start, documents, ledger
+    ) as account:
         client = federated_parties.client_of(
             roster, key, update, account=account, limits=limits, seconds=options.wait
         )

@@ -300,8 +300,8 @@ def add_duplicates(parser: CommandParser, group: argparse._ArgumentGroup) -> Non
         "--duplicates",
         ("group", "keep"),  # duplicates.CHOICES, whose module loads numpy
         "group",
-        "documents with the same words under several ids: one record for all of them, of which one "
-        "is read; or each a record of its own",
+        "documents with the same words under several ids, where a document is the unit: one record "
+        "for all of them, of which one is read; or each a record of its own",
     )
     parser.mark_expert("--duplicates")
 

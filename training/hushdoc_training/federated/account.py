@@ -46,11 +46,13 @@ class Budget:
         ledger: The budget of the documents over all runs.
         documents: Digest of their content, which never leaves the client.
         step: What one round is that the client takes part in.
+        cut: How documents become the records that are protected, where these are parts of them.
     """
 
     ledger: Ledger
     documents: str
     step: Mechanism
+    cut: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +134,8 @@ class Account:
         """Reserves all rounds in the ledger, once the owner's limits have let the plan pass.
 
         Raises:
-            PrivacyError: The ledger refuses the run: BUDGET_EXCEEDED, OTHER_DOCUMENTS, RUN_CLOSED
-                or RUN_DIFFERS.
+            PrivacyError: The ledger refuses the run: BUDGET_EXCEEDED, OTHER_DOCUMENTS,
+                OTHER_RECORDS, RUN_CLOSED or RUN_DIFFERS.
             OutputWriteError: The disk is full.
         """
         budget, roster = self._budget, self._roster
@@ -146,6 +148,7 @@ class Account:
             steps=self._rounds,
             claim=roster.digest,
             documents=budget.documents,
+            cut=budget.cut,
         )
         # Of a journal that was lost, or put back from an older copy, the ledger knows the rest.
         self._write(taken=max(self.taken, known.charged))

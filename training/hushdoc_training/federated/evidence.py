@@ -7,11 +7,11 @@ word are names, begun and aborted rounds, and on what settings were chosen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from hushdoc.certificate.claim import Claim, Guarantee
+from hushdoc.certificate.claim import Claim, Guarantee, PublicData
 from hushdoc.errors import PrivacyError
 from hushdoc_training import duplicates
 from hushdoc_training.federated import claims, testimony
@@ -29,6 +29,7 @@ def require(
     roster: Roster,
     testified: Mapping[str, Frame],
     unit_definition: str | None = None,
+    public_data: Collection[PublicData] = (),
 ) -> None:
     """Raises PrivacyError NOT_AS_TESTIFIED where a claim says other than clients did.
 
@@ -37,6 +38,7 @@ def require(
         roster: Of the run, approved.
         testified: The frames in which clients testified, as `testimony.kept` reads them.
         unit_definition: What one unit is in the roster's task; None where the task adds nothing.
+        public_data: What the roster's start had learned from, and training measured.
 
     Raises:
         PrivacyError: Besides, as `claims.claim`, where nothing can be claimed of what clients did.
@@ -57,15 +59,16 @@ def require(
             raise _differs("tells of no federated run, or of one before receipts were kept")
     plan = FederatedPlan.from_dict(roster.plan)
     definition = unit_definition or UNIT_DEFINITIONS[plan.privacy_unit]
-    made = Claim.from_json(claims.claim(plan, executed, _declared(claim)).to_json())
+    declared = _declared(claim, definition)
+    made = Claim.from_json(claims.claim(plan, executed, declared).to_json())
     differing = [
         what
         for what, differs in {
             "what ran": stated != made.training["federated"],
             "the transcripts": dict(claim.transcripts) != dict(made.transcripts),
             "what is protected": claim.protected_data != made.protected_data
-            or claim.guarantees[0].unit_definition
-            not in (definition, duplicates.defined(definition)),  # copies are one, or not
+            or claim.guarantees[0].unit_definition != definition,
+            "the public data": not {*public_data} <= {*claim.public_data},
             "the releases": not {*made.releases} <= {*claim.releases},
             "what was read": not {*made.data_accesses} <= {*claim.data_accesses},
             "the caveats": not {*made.caveats} <= {*claim.caveats},
@@ -103,14 +106,15 @@ def with_receipts(testified: Mapping[str, Frame]) -> frozenset[str]:
     )
 
 
-def _declared(claim: Claim) -> Declared:
-    """Returns what of a claim only the coordinator can say."""
+def _declared(claim: Claim, unit_definition: str) -> Declared:
+    """Returns what of a claim only the coordinator can say, and what the roster's task says."""
     some = claim.guarantees[0]
     return Declared(
         name=claim.protected_data[0].name,
         hyperparameter_tuning=some.hyperparameter_tuning,
         labels_from_documents=not some.covers_all_private_accesses,
-        unit_definition=some.unit_definition,
+        unit_definition=unit_definition,
+        caveats=(duplicates.CAVEAT,) if duplicates.UNIT in unit_definition else (),
     )
 
 

@@ -10,6 +10,8 @@ cuts off stays charged.
 and a run on others is refused. Where documents were added, removed or relabelled since, declare
 it with `admit`: every run of the file then counts for every document that was ever in it. That is
 never too little for any of them; a document that joined late is protected better than it says.
+Where records are parts of documents, as windows of tokens are, all runs have to cut them alike: a
+window of 512 tokens is several of 128, and no declaration makes it one.
 What must not be is a new ledger for documents that an older one already counts.
 
 **Settings that follow results.** Composition is proven where noise, sampling rate and number of
@@ -53,6 +55,7 @@ MAX_STEPS = 1_000_000
 """Most steps of one run."""
 
 _HEAD = re.compile("([0-9]{1,9}):([0-9a-f]{32})")
+_CUT = "how documents are cut into records"
 _FACTS = ("ledger_id", "data", "unit", "adjacency", "epsilon", "delta", "salt")
 
 
@@ -226,14 +229,16 @@ class Ledger:
             code="LEDGER_BEHIND",
         )
 
-    def require_room(self, *, step: Mechanism, steps: int, documents: str) -> LedgerStatement:
+    def require_room(
+        self, *, step: Mechanism, steps: int, documents: str, cut: str = ""
+    ) -> LedgerStatement:
         """Returns what a claim would say after such a run; reserves nothing.
 
-        Raises PrivacyError BUDGET_EXCEEDED or OTHER_DOCUMENTS.
+        Raises PrivacyError BUDGET_EXCEEDED, OTHER_DOCUMENTS or OTHER_RECORDS.
         """
         with storage.reading(self.path) as database:
             runs = self._runs(database)
-            self._require_admitted(database, documents)
+            self._require_admitted(database, runs, documents, cut)
         return self._statement(runs, self._require_within(runs, step, steps), documents)
 
     def reserve(
@@ -245,12 +250,15 @@ class Ledger:
         steps: int,
         claim: str,
         documents: str,
+        cut: str = "",
     ) -> LedgerRun:
         """Reserves the steps of a run, or finds the reservation that it already has.
 
         `claim` and `documents` are digests: of the claim that it begins with, and of the documents'
-        content. Raises PrivacyError BUDGET_EXCEEDED, OTHER_DOCUMENTS, RUN_CLOSED, or RUN_DIFFERS
-        where the id was reserved for something else.
+        content. `cut` says how documents become the records that are protected, where these are
+        parts of them, and nothing where they are not. Raises PrivacyError BUDGET_EXCEEDED,
+        OTHER_DOCUMENTS, OTHER_RECORDS, RUN_CLOSED, or RUN_DIFFERS where the id was reserved for
+        something else.
         """
         if not run_id or not 1 <= steps <= MAX_STEPS:
             raise ValueError(
@@ -263,10 +271,12 @@ class Ledger:
                 if known.run_id == run_id:
                     known.require_same(step, steps, claim, commitment)
                     return known
-            self._require_admitted(database, documents)
+            self._require_admitted(database, runs, documents, cut)
             self._require_within(runs, step, steps)
             if not runs:
                 self._admit(database, commitment, "documents of the first run")
+            if not runs and cut:
+                self._admit(database, self.commitment(cut), _CUT)
             run = (run_id, _line(title), json.dumps(words.to_dict(step)), steps)
             row = (len(runs) + 1, *run, claim, commitment, _now())
             storage.add(database, "runs", self.salt, row)
@@ -327,19 +337,34 @@ class Ledger:
         self._require_this(database)
         return ledger_runs.read(database, self.path, self.salt, run_id)[0]
 
-    def _commitments(self, database: sqlite3.Connection) -> set[str]:
-        return {row[0] for row in storage.rows(database, self.path, "contents", self.salt)}
+    def _contents(self, database: sqlite3.Connection) -> dict[str, str]:
+        """Returns why each commitment was admitted."""
+        found = storage.rows(database, self.path, "contents", self.salt)
+        return {commitment: reason for commitment, reason, _ in found}
 
     def _admit(self, database: sqlite3.Connection, commitment: str, reason: str) -> None:
-        if commitment not in self._commitments(database):
+        if commitment not in self._contents(database):
             storage.add(database, "contents", self.salt, (commitment, reason, _now()))
 
     def _require_this(self, database: sqlite3.Connection) -> None:
         if storage.account(database, self.path)["ledger_id"] != self.ledger_id:
             raise storage.bad_ledger(self.path, "another ledger was put in its place")
 
-    def _require_admitted(self, database: sqlite3.Connection, documents: str) -> None:
-        known = self._commitments(database)
+    def _require_admitted(
+        self, database: sqlite3.Connection, runs: tuple[LedgerRun, ...], documents: str, cut: str
+    ) -> None:
+        known = self._contents(database)
+        cuts = {commitment for commitment, reason in known.items() if reason == _CUT}
+        if runs and cuts != ({self.commitment(cut)} if cut else set()):
+            raise PrivacyError(
+                f"The ledger '{self.path}' counts for records of '{self.data}' that this run does "
+                "not have: documents would be cut into other windows of tokens, or into sentences "
+                "in one run and not in another, so that a record of one run is several of another "
+                "and their epsilons don't add up. Cut as the earlier runs did (--max-tokens, "
+                "--word-order and the start's tokenizer, or --sentences-are-documents); declaring "
+                "changed documents does not help.",
+                code="OTHER_RECORDS",
+            )
         if known and self.commitment(documents) not in known:
             raise PrivacyError(
                 f"The ledger '{self.path}' counts for '{self.data}', and these documents are not "

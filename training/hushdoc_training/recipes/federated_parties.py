@@ -112,8 +112,17 @@ def roster_of(
     *,
     coordinator: Party,
     clients: Sequence[Party],
+    public_data: tuple[PublicData, ...] = (),
 ) -> Roster:
     """Returns the roster of a new run, which its coordinator signs and all parties approve.
+
+    Args:
+        plan: What is run.
+        start: What all start from.
+        settings: What the plan does not say.
+        coordinator: Who adds up and steps.
+        clients: Who holds documents.
+        public_data: What the start learned from, besides its claim's.
 
     Raises:
         CertificateError: BAD_FIELD, where two parties can't be told apart.
@@ -128,10 +137,12 @@ def roster_of(
             f"The plan has {plan.clients} clients and updates of {plan.numbers} numbers; there are "
             f"{len(clients)} clients, and {numbers} numbers are sent."
         )
+    measured = task_of(start).prepared_by(settings.training)
+    told = (*starts.history(start), *public_data, *measured)
     made = Roster(
         run=secrets.token_hex(16),
         plan=plan.to_dict(),
-        task=_task(start, settings),
+        task=_task(start, settings) | {"public_data": [found.to_dict() for found in told]},
         start=start_digest(start),
         coordinator=coordinator,
         clients=tuple(clients),
@@ -147,8 +158,23 @@ def settings_of(roster: Roster) -> FederatedSettings:
     )
 
 
+def public_data_of(roster: Roster) -> tuple[PublicData, ...]:
+    """Returns the public data that a roster's start learned from, or its training measures.
+
+    A CheckpointError refuses the roster of a version that did not say it.
+    """
+    if "public_data" not in roster.task:
+        raise CheckpointError(
+            "The roster does not say what public data its start had learned from, which the "
+            "certificate has to list: it is of an earlier version. Make a new one with `hushdoc "
+            "federated init`."
+        )
+    return tuple(PublicData.from_dict(found, "public_data") for found in roster.task["public_data"])
+
+
 def require_start(roster: Roster, start: Start) -> None:
     """Raises CheckpointError unless a party starts from the weights and labels of the roster."""
+    public_data_of(roster)
     settings = settings_of(roster)  # with defaults for what its version did not know
     _require_scalable(FederatedPlan.from_dict(roster.plan), settings)
     found = {"start": start_digest(start), **_task(start, settings)}
@@ -247,15 +273,23 @@ def client_of(
 
 
 def account_of(
-    folder: Path, roster: Roster, documents: Sequence[LabelledDocument], ledger: Ledger | None
+    folder: Path,
+    roster: Roster,
+    start: Start,
+    documents: Sequence[LabelledDocument],
+    ledger: Ledger | None,
 ) -> Account:
     """Returns a client's account, whose rounds `client_of` reserves in its ledger."""
-    plan = FederatedPlan.from_dict(roster.plan)
+    task, plan = task_of(start), FederatedPlan.from_dict(roster.plan)
     budget = None
     if ledger is not None:
         _require_fit(ledger, plan)
-        digest = TASKS[roster.task["task"]].digest(documents, unit=plan.privacy_unit)
-        budget = Budget(ledger=ledger, documents=digest, step=plan.own_round)
+        budget = Budget(
+            ledger=ledger,
+            documents=task.digest(documents, unit=plan.privacy_unit),
+            step=plan.own_round,
+            cut=task.cut(start, plan.privacy_unit),
+        )
     elif plan.algorithm != FEDAVG:
         raise PrivacyError(
             "A client of private training charges a ledger of its own, and none was given. Make "
@@ -338,17 +372,14 @@ def declared_of(
     start: Start,
     *,
     name: str,
-    public_data: tuple[PublicData, ...] = (),
     hyperparameter_tuning: str = "none",
     caveats: tuple[str, ...] = (),
 ) -> Declared:
     """Returns what the claim of a run says besides what was executed."""
-    task, definition = task_of(start), unit_definition(roster)
-    grouped = FederatedPlan.from_dict(roster.plan).privacy_unit != "provider"
-    measured = task.prepared_by(settings_of(roster).training)
+    task, grouped = task_of(start), _groups(FederatedPlan.from_dict(roster.plan))
     return Declared(
         name=name,
-        public_data=(*starts.history(start), *public_data, *measured),
+        public_data=public_data_of(roster),
         training={
             **task.described(start),
             **_used(settings_of(roster), FederatedPlan.from_dict(roster.plan).algorithm),
@@ -357,15 +388,25 @@ def declared_of(
         labels_from_documents=task.labels_from_documents(start),
         accesses=claims.unaccounted(name, READING),
         assumes=(READABLE,),
-        unit_definition=duplicates.defined(definition) if grouped else definition,
+        unit_definition=unit_definition(roster),
         caveats=((duplicates.CAVEAT,) if grouped else ()) + caveats,
     )
 
 
 def unit_definition(roster: Roster) -> str:
     """Returns what one protected unit is in a roster's task."""
-    unit = FederatedPlan.from_dict(roster.plan).privacy_unit
-    return TASKS[roster.task["task"]].definition(unit)
+    plan = FederatedPlan.from_dict(roster.plan)
+    definition = TASKS[roster.task["task"]].definition(plan.privacy_unit)
+    return duplicates.defined(definition) if _groups(plan) else definition
+
+
+def _groups(plan: FederatedPlan) -> bool:
+    """Returns whether documents of the same words are one record.
+
+    A document of a provider would be in training or not as another provider has it too, and a
+    window less may make two documents the same, so that all windows of one are left out.
+    """
+    return plan.privacy_unit == "document"
 
 
 def _used(settings: FederatedSettings, algorithm: str) -> dict[str, Any]:
@@ -380,13 +421,8 @@ def _used(settings: FederatedSettings, algorithm: str) -> dict[str, Any]:
 def one_of_copies(
     documents: Sequence[LabelledDocument], plan: FederatedPlan, task: Task
 ) -> list[LabelledDocument]:
-    """Returns one of all documents with the same words; all of them where providers are the unit.
-
-    A document of a provider would otherwise be in training or not as another provider has it too.
-    """
-    if plan.privacy_unit == "provider":
-        return list(documents)
-    return task.distinct(documents)
+    """Returns one of all documents with the same words, where a document is the unit; else all."""
+    return task.distinct(documents) if _groups(plan) else list(documents)
 
 
 def _require_fit(ledger: Ledger, plan: FederatedPlan) -> None:

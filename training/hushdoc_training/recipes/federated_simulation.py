@@ -84,8 +84,8 @@ def simulate(
 
     Args:
         start: What all start from.
-        shares: The documents of each client; of those with the same words one is read, unless
-            providers are the unit.
+        shares: The documents of each client; where a document is the unit, one of those with the
+            same words is read.
         plan: What is run.
         settings: What the plan does not say.
         out: A new folder: a folder for each party, with its key, ledger and state.
@@ -151,7 +151,7 @@ def simulate(
         return Outcome(charged=plan.rounds, interrupted=False)
     if found:
         canaries.keep(out, found)
-    roster, party_keys = _parties(out, plan, start, settings, names)
+    roster, party_keys = _parties(out, plan, start, settings, names, public_data)
     with ExitStack() as parties:
         clients = {
             client: client_of(
@@ -159,7 +159,9 @@ def simulate(
                 party_keys[client],
                 updates[client],
                 account=parties.enter_context(
-                    account_of(out / client, roster, documents, _ledger(out / client, plan, name))
+                    account_of(
+                        out / client, roster, start, documents, _ledger(out / client, plan, name)
+                    )
                 ),
                 limits=Limits(max_epsilon=None, min_clients=1),
             )
@@ -175,7 +177,6 @@ def simulate(
             roster,
             start,
             name=name,
-            public_data=public_data,
             hyperparameter_tuning=hyperparameter_tuning,
             caveats=caveats,
         )
@@ -235,7 +236,12 @@ def _missing(coordinator: Coordinator) -> str:
 
 
 def _parties(
-    out: Path, plan: FederatedPlan, start: Start, settings: FederatedSettings, names: Sequence[str]
+    out: Path,
+    plan: FederatedPlan,
+    start: Start,
+    settings: FederatedSettings,
+    names: Sequence[str],
+    public_data: tuple[PublicData, ...],
 ) -> tuple[Roster, dict[str, PrivateKey]]:
     """Returns the roster in a simulation's folder and the keys of all, made where missing."""
     found: dict[str, PrivateKey] = {}
@@ -248,7 +254,14 @@ def _parties(
     if not (out / ROSTER).exists():
         clients = [Party.of(name, found[name]) for name in names]
         coordinator = Party.of(COORDINATOR, found[COORDINATOR])
-        made = roster_of(plan, start, settings, coordinator=coordinator, clients=clients)
+        made = roster_of(
+            plan,
+            start,
+            settings,
+            coordinator=coordinator,
+            clients=clients,
+            public_data=public_data,
+        )
         rosters.save(out / ROSTER, made, found[COORDINATOR])
     return rosters.load(out / ROSTER), found
 

@@ -16,7 +16,7 @@ from hushdoc_training.recipes.docvqa import training as docvqa
 from hushdoc_training.recipes.docvqa.start import Start as DocVQAStart
 from hushdoc_training.recipes.federated_updates import ClientUpdate
 from hushdoc_training.recipes.kie import training as kie
-from hushdoc_training.recipes.kie.identity import documents_digest
+from hushdoc_training.recipes.kie.identity import cut, documents_digest
 from hushdoc_training.recipes.kie.records import known_labels, without_copies
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start as KieStart
@@ -42,6 +42,7 @@ class Task:
         distinct: One of all documents with the same words.
         digest: Of all that training reads, for the trainer alone.
         definition: What one unit is, in a certificate.
+        cut: How documents become the records of a unit, where these are parts of them.
         save: Writes a start's model as a checkpoint.
     """
 
@@ -57,6 +58,7 @@ class Task:
     distinct: Callable[[Documents], list[LabelledDocument]]
     digest: Callable[..., str]
     definition: Callable[[str], str]
+    cut: Callable[[Any, str], str]
     save: Callable[..., None]
 
 
@@ -77,6 +79,7 @@ KIE = Task(
     distinct=partial(without_copies, told=False),
     digest=documents_digest,
     definition=UNIT_DEFINITIONS.__getitem__,
+    cut=cut,
     save=kie.save,
 )
 
@@ -97,6 +100,7 @@ DOCVQA = Task(
     distinct=partial(docvqa.distinct, told=False),
     digest=lambda documents, *, unit: docvqa.documents_digest(documents),
     definition=rows.unit_definition,
+    cut=lambda start, unit: "",
     save=docvqa.save,
 )
 

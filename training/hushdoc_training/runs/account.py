@@ -30,6 +30,7 @@ class Terms:
         documents: Digest of the documents' content, which ledger and resumed runs compare; it never
             leaves the trainer.
         title: What the ledger calls the run, for people.
+        cut: How documents become the records that are protected, where these are parts of them.
         ledger: The budget of the documents, if one is kept.
         documents_changed: Whether some were added, removed or relabelled since the last run.
     """
@@ -37,6 +38,7 @@ class Terms:
     declared: Declared
     documents: str
     title: str
+    cut: str = ""
     ledger: Ledger | None = None
     documents_changed: bool = False
 
@@ -58,13 +60,16 @@ class Terms:
             CertificateError: A field of the claim would be wrong.
             InputError: WRONG_UNIT or WRONG_DELTA, or the ledger can't be read.
             PrivacyError: NOT_REPRODUCED, where a checker would not find the claim's epsilon;
-                BUDGET_EXCEEDED or OTHER_DOCUMENTS.
+                BUDGET_EXCEEDED, OTHER_DOCUMENTS or OTHER_RECORDS.
         """
         receipts.preview(plan, self.declared)
         if self.ledger is None or resume:
             return None
-        room = require_room(
-            self.ledger, plan, self.documents, documents_changed=self.documents_changed
+        _require_fit(self.ledger, plan)
+        if self.documents_changed:
+            self.ledger.admit(self.documents, reason="documents were added, removed or relabelled")
+        room = self.ledger.require_room(
+            step=plan.step, steps=plan.steps, documents=self.documents, cut=self.cut
         )
         return announcement(room, receipts.preview(plan, self.declared, ledger=room))
 
@@ -100,16 +105,6 @@ class LedgerAccount:
             self.ledger.close(self.run_id, reason="finished")
 
 
-def require_room(
-    ledger: Ledger, plan: PrivacyPlan, documents: str, *, documents_changed: bool
-) -> LedgerStatement:
-    """Returns what the ledger would say with this run in it; reserves nothing."""
-    _require_fit(ledger, plan)
-    if documents_changed:
-        ledger.admit(documents, reason="documents were added, removed or relabelled")
-    return ledger.require_room(step=plan.step, steps=plan.steps, documents=documents)
-
-
 def join(run: Run, plan: PrivacyPlan, terms: Terms) -> LedgerAccount:
     """Reserves a run's steps, or returns to what it reserved before.
 
@@ -127,6 +122,7 @@ def join(run: Run, plan: PrivacyPlan, terms: Terms) -> LedgerAccount:
         steps=plan.steps,
         claim=terms.digest(plan),
         documents=terms.documents,
+        cut=terms.cut,
     )
     return LedgerAccount(
         ledger=ledger, documents=terms.documents, run_id=run.run_id, charged=reserved.charged

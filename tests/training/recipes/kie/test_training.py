@@ -4,7 +4,9 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import hushdoc_smaller
 import numpy as np
@@ -23,10 +25,13 @@ from hushdoc.errors import (
     PrivacyError,
 )
 from hushdoc.labels import LabelledDocument, LabelSet
+from hushdoc_training import duplicates
 from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import layout
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.randomness import dropout_seeds
 from hushdoc_training.recipes.kie import private
 from hushdoc_training.recipes.kie import training as kie
@@ -85,6 +90,57 @@ def test_all_windows_of_a_document_are_one_record(
         targets = np.concatenate([window.targets for window in record])
         assert words == set(range(labelled.document.num_words))
         assert (targets >= 0).sum() == labelled.document.num_words
+
+
+def test_where_windows_are_protected_copies_of_documents_stay(
+    tmp_path: Path,
+    small_start: Start,
+    receipts: list[LabelledDocument],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A window less may make two documents the same: all windows of one would go with it."""
+    copy = replace(receipts[0], document=replace(receipts[0].document, id="copy"))
+    counted = []
+
+    def counting(start: Start, documents: list[LabelledDocument], *given: Any, **more: Any) -> Any:
+        counted.append(len(documents))
+        return private.private_training(start, documents, *given, **more)
+
+    monkeypatch.setattr(kie, "private_training", counting)
+    for unit in ("document", "sequence"):
+        plan = replace(PLAN, privacy_unit=unit)
+        train_private(small_start, [*receipts[:4], copy], tmp_path / unit, plan=plan)
+    assert counted == [4, 5]
+    grouped, alone = (Checkpoint.load(tmp_path / unit).claim for unit in ("document", "sequence"))
+    assert duplicates.CAVEAT in grouped.caveats
+    assert duplicates.CAVEAT not in alone.caveats
+    assert alone.guarantees[0].unit_definition == UNIT_DEFINITIONS["sequence"]
+
+
+def test_runs_of_one_ledger_have_the_same_windows(
+    tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    """A window of the second run would be several records of the first."""
+    ledger = Ledger.create(
+        tmp_path / "ledger", data="receipts", unit="sequence", epsilon=50, delta=1e-5
+    )
+    plan = replace(PLAN, privacy_unit="sequence")
+    train_private(small_start, receipts, tmp_path / "first", plan=plan, ledger=ledger)
+    train_private(small_start, receipts, tmp_path / "second", plan=plan, ledger=ledger)
+    shorter = replace(small_start.preprocessing, max_tokens=16, overlap=4)
+    other = replace(small_start, preprocessing=shorter)
+    for changed in (False, True):
+        with pytest.raises(PrivacyError) as refused:
+            train_private(
+                other,
+                receipts,
+                tmp_path / "third",
+                plan=plan,
+                ledger=ledger,
+                documents_changed=changed,
+            )
+        assert refused.value.code == "OTHER_RECORDS"
+    assert not (tmp_path / "third").exists()
 
 
 def test_a_records_loss_does_not_depend_on_its_neighbours(

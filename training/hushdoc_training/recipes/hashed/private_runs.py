@@ -137,6 +137,7 @@ def protect_documents(
         declared=declared,
         documents=private_tables.corpus_digest(task.corpus),
         title=f"{task.title}, in {out}",
+        cut=unit_definition or "",
         ledger=ledger,
         documents_changed=documents_changed,
     )

@@ -31,6 +31,15 @@ def documents_digest(documents: Sequence[LabelledDocument], *, unit: str = "docu
     return hashlib.sha256(b"".join(each)).hexdigest()
 
 
+def cut(start: Start, unit: str) -> str:
+    """Returns what cuts documents into windows, where a window is a record; else nothing."""
+    if unit != "sequence":
+        return ""
+    tokenizer = hashlib.sha256(start.tokenizer_json.encode("utf-8")).hexdigest()
+    used = start.preprocessing
+    return f"windows of {used.max_tokens} tokens by {tokenizer}, words as {used.word_order}"
+
+
 def images_digest(documents: Sequence[LabelledDocument]) -> str:
     """Returns a digest of the files with the images of pages that have words.
 

@@ -26,7 +26,7 @@ from hushdoc_training.private_view import COUNTS, HELD_OUT, TESTED, PrivateView
 from hushdoc_training.recipes.kie import audits, epochs, public_inputs, public_moments
 from hushdoc_training.recipes.kie.audits import Audited
 from hushdoc_training.recipes.kie.epochs import shuffled_windows, with_token_noise
-from hushdoc_training.recipes.kie.identity import documents_digest, identity, images_digest
+from hushdoc_training.recipes.kie.identity import cut, documents_digest, identity, images_digest
 from hushdoc_training.recipes.kie.private import private_training, unreached
 from hushdoc_training.recipes.kie.records import (
     BoolArray,
@@ -154,7 +154,8 @@ def train_private(
     view = PrivateView.of(private_numbers)
     for what in ((COUNTS,) if view.shown else ()) + scored:
         view.note(what)
-    grouped = arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
+    by_document = plan.privacy_unit == "document"
+    grouped = by_document and arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
     require_readable(documents, start)
     started_from = added_to(start)
     claimed_settings = {**described(start), **settings.claimed()}
@@ -176,6 +177,7 @@ def train_private(
         declared=declared,
         documents=documents_digest(documents),
         title=f"{start.name}, in {out}",
+        cut=cut(start, plan.privacy_unit),
         ledger=ledger,
         documents_changed=documents_changed,
     )
