@@ -83,7 +83,8 @@ def journey(out: Path, name: str, scale: Scale) -> int:
         out / "runs" / "private",
         "Training it on the private documents: epsilon 8, delta 1e-5, one record per document",
         takes["train"],
-        f"--data {out}/private --start {out}/runs/public --epsilon 8 --delta 1e-5",
+        f"--data {out}/private --start {out}/runs/public --public-overlap none",
+        "--epsilon 8 --delta 1e-5",
         f"--privacy-unit document --sampling-rate 0.05 --steps {scale.steps} "
         f"--expected-records {scale.expected}",
         "--trained encoder --learning-rate 2e-3 --name private-documents",

@@ -260,7 +260,10 @@ def learn(out: Path, scale: Scale, takes: dict[str, float]) -> None:
     An encoder that has learned to find fields is what a reader of questions learns soonest on.
     """
     runs = out / "runs"
-    private = f"--data {out}/private.jsonl --start {runs}/public --name private-documents"
+    private = (
+        f"--data {out}/private.jsonl --start {runs}/public --public-overlap none "
+        "--name private-documents"
+    )
     openly = f"--data {out}/public.jsonl --public --public-overlap none"
     demo.train(
         runs / "fields",

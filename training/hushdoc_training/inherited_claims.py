@@ -18,6 +18,9 @@ from hushdoc.synthetic_documents import ADVERSARY, SyntheticDocuments
 
 RECIPIENT = "model-recipient"
 
+INVENTED = "invented"
+"""Begins the privacy status of public data that a generator made."""
+
 SETS = "syntheticDocuments"
 """The key of a claim's `training` under which the sets stand, each as a step of the derivation."""
 
@@ -119,13 +122,16 @@ def is_inherited(claim: Claim | None) -> bool:
 def with_overlap(claim: Claim, overlap: str) -> Claim:
     """Returns a claim whose public data hold at least so much of what is protected further on.
 
-    What its certificate says of overlap is of the documents that it was made for, and not of others
-    that its release is put together with: `overlap` is the word of whoever does that.
+    What it says of overlap is of the documents that it was made for, if of any, and not of others
+    that its release is put together with: `overlap` is the word of whoever does that. Invented data
+    hold nobody's.
     """
     return replace(
         claim,
         public_data=tuple(
-            replace(
+            data
+            if data.privacy_status.startswith(INVENTED)
+            else replace(
                 data,
                 overlap_with_protected=max(
                     data.overlap_with_protected, overlap, key=OVERLAPS.index

@@ -156,8 +156,10 @@ def test_private_documents_are_added_up_with_the_set(
     assert not (tmp_path / "lost").exists()
 
 
-def test_what_is_public_in_a_set_s_history_is_asked_anew_for_other_documents(trained: Path) -> None:
-    """The set's certificate speaks of the documents that it was made of, and of no others."""
+def test_what_is_public_in_a_start_s_history_is_asked_anew_for_other_documents(
+    trained: Path,
+) -> None:
+    """What was said of overlap is of the documents of that time, if there were any."""
     stored = Checkpoint.load(trained)
     pages, words = (
         PublicData(name=name, uses=("masks",), privacy_status="public", overlap_with_protected=how)
@@ -167,8 +169,10 @@ def test_what_is_public_in_a_set_s_history_is_asked_anew_for_other_documents(tra
     for told, expected in (("none", ["none", "partial"]), ("unknown", ["unknown", "partial"])):
         found = starts.with_overlap(begun, told).claim.public_data
         assert [data.overlap_with_protected for data in found] == expected
-    public = replace(begun, claim=claims.public((pages,), training={}))
-    assert starts.with_overlap(public, "unknown") is public
+    made_up = replace(pages, privacy_status="invented by a generator")
+    public = replace(begun, claim=claims.public((pages, made_up), training={}))
+    found = starts.with_overlap(public, "contained").claim.public_data
+    assert [data.overlap_with_protected for data in found] == ["contained", "none"]
 
 
 @pytest.mark.parametrize("task", ["kie", "docvqa", "images"])

@@ -10,6 +10,7 @@ Everything is invented: the protected documents are not read, and it costs no pr
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -62,6 +63,7 @@ def audited(
     *,
     method: str,
     error: float = 1 - CONFIDENCE,
+    spent: float = math.inf,
     details: Mapping[str, Any],
 ) -> AuditedRun:
     """Returns what canaries show of a run with this claim.
@@ -72,6 +74,8 @@ def audited(
         claim: What the audited run claims, with one guarantee against who gets the model.
         method: Which attack, in words.
         error: How likely the bound may be wrong; divide it by the number of audits of one claim.
+        spent: Epsilon of the training that the canaries were in, where the claim may be of others
+            besides, such as of a set that its start had learned from.
         details: How it was done, for people; JSON.
     """
     [guarantee] = [found for found in claim.guarantees if found.adversary == RECIPIENT]
@@ -92,7 +96,7 @@ def audited(
             tpr_at_fpr=((curve.tpr, curve.fpr),),
             auc=curve.auc,
         ),
-        claimed=guarantee.epsilon,
+        claimed=min(guarantee.epsilon, spent),
         ceiling=guesses.ceiling(guarantee.delta, 1 - error),
         details={"guesses": guesses.guesses, "right": guesses.right, **details},
     )

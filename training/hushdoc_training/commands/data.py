@@ -148,7 +148,7 @@ def run_convert(options: argparse.Namespace) -> int:
     with _opened(options, images=options.images) as (documents, problems):
         summary = conversion.convert(documents, options.out, problems, images=options.images)
     _report(problems, summary)
-    print(f"Written: {options.out}")
+    _written(options)
     return 0
 
 
@@ -175,8 +175,22 @@ def run_split(options: argparse.Namespace) -> int:
         print(line, file=sys.stderr)
     for line in found.lines():
         print(line)
-    print(f"Written: {options.out}")
+    _written(options)
     return 0
+
+
+def _written(options: argparse.Namespace) -> None:
+    """Says what was written, and what nobody can tell of it any more."""
+    from hushdoc_training.commands import kie_data, training_options
+    from hushdoc_training.data.dataset import Source
+
+    print(f"Written: {options.out}")
+    if kie_data.corpus(Source(location=options.source)) in training_options.LOOKED_AT:
+        print(
+            "note: Defaults of training were chosen with a look at this corpus, which the file "
+            "does not name: train privately on it with --tuned-on unaccounted.",
+            file=sys.stderr,
+        )
 
 
 def run_convert_imdb(options: argparse.Namespace) -> int:

@@ -363,8 +363,9 @@ def _train(
         weights += kie_data.published_weights(
             options.image_encoder, start.claim, options, uses=("pretraining",)
         )
-    if plan is not None:
+    if plan is not None or sealed is not None:
         start = starts.with_overlap(start, options.public_overlap)
+    if plan is not None:
         local = None
         with usage_errors(options):
             private = PrivateSettings(trained=options.trained, recipe=options.preset)

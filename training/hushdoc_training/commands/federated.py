@@ -257,7 +257,7 @@ def run_simulate(options: argparse.Namespace) -> int:
     _require_torch()
     from hushdoc_training.commands import kie_data
     from hushdoc_training.data import dataset
-    from hushdoc_training.recipes import federated_parties, federated_simulation
+    from hushdoc_training.recipes import federated_parties, federated_simulation, starts
     from hushdoc_training.runs import loop
 
     if options.canaries < 0 or (
@@ -276,7 +276,7 @@ def run_simulate(options: argparse.Namespace) -> int:
     if options.documents is not None and not source.is_invented:
         options.parser.error(FIRST_DOCUMENTS)
     documents = dataset.read(source)
-    start = _start(options, documents, source)
+    start = starts.with_overlap(_start(options, documents, source), options.public_overlap)
     settings = _settings(options)
     plan = _plan(options, federated_parties.numbers_of(start, settings, options.algorithm))
     if options.plan:
@@ -311,9 +311,9 @@ def run_init(options: argparse.Namespace) -> int:
     from hushdoc_training.federated import roster as rosters
     from hushdoc_training.federated.roster import COORDINATOR, Party
     from hushdoc_training.federated.standing import ROSTER
-    from hushdoc_training.recipes import federated_parties
+    from hushdoc_training.recipes import federated_parties, starts
 
-    start = _start(options, (), None)
+    start = starts.with_overlap(_start(options, (), None), options.public_overlap)
     settings = _settings(options)
     options.clients = len(options.names)
     plan = _plan(options, federated_parties.numbers_of(start, settings, options.algorithm))

@@ -260,8 +260,9 @@ def _train(
         seed=options.seed,
     )
     name = options.name or kie_data.name_of(source, ledger, public=options.public)
-    if plan is not None:
+    if plan is not None or sealed is not None:
         start = starts.with_overlap(start, options.public_overlap)
+    if plan is not None:
         with usage_errors(options):
             private = PrivateSettings(trained=options.trained, learning_rate=options.learning_rate)
         outcome = images.train_private(

@@ -214,6 +214,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
     from hushdoc_training.data import image_sets
     from hushdoc_training.data.dataset import Source
     from hushdoc_training.ledger.ledger import Ledger
+    from hushdoc_training.recipes import starts
     from hushdoc_training.recipes.synthesis import diffusion, diffusion_start, dp_promise
     from hushdoc_training.recipes.synthesis.diffusion_settings import (
         TRAINED,
@@ -245,7 +246,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
         )
         promise = PromiseSettings(steps=options.first_steps, since=options.first_times)
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
-    start = diffusion_start.load(options.start)
+    start = starts.with_overlap(diffusion_start.load(options.start), options.public_overlap)
     if options.layouts_policy is not None and not start.denoiser.preset.layout:
         options.refuse_usage(
             "--layouts-policy is of a start that reads layouts, and this one doesn't"

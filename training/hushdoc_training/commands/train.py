@@ -276,8 +276,9 @@ def _train(
     print(kie_data.kept(start))
     name = options.name or kie_data.name_of(source, ledger, public=options.public)
     weights = kie_data.weights_of(start, options)
-    if plan is not None:
+    if plan is not None or sealed is not None:
         start = starts.with_overlap(start, options.public_overlap)
+    if plan is not None:
         kie_settings.require_unit(options, start)
         private = kie_settings.private(options, start)
         outcome = kie.train_private(

@@ -59,6 +59,9 @@ MOST_DELTA = 1e-5
 LOOKED_AT = frozenset({"funsd", "sroie", "wildreceipt"})
 """Corpora with a look at which defaults of training were chosen (docs/results.md)."""
 
+OF_PRESETS = frozenset({"cord", "docile", "pfldocvqa", "xfund"})
+"""Corpora besides, on which papers chose the settings that --preset takes from them."""
+
 PRIVATE_DOCUMENTS = "private documents"
 """What a certificate calls documents that nobody has named: a folder's name may tell of them."""
 
@@ -145,8 +148,9 @@ def add_overlap(group: argparse._ArgumentGroup) -> None:
         "--public-overlap",
         ("none", "unknown", "partial", "contained"),
         "unknown",
-        "how far public data may contain protected documents: published weights, public "
-        "documents and their words, unless they are invented; default policies refuse all but none",
+        "how far public data may contain documents that are protected here: published weights, "
+        "what a run in --start had learned from, public documents and their words, unless they are "
+        "invented; default policies refuse all but none",
     )
 
 
@@ -283,14 +287,16 @@ def add_tuned_on(parser: CommandParser, group: argparse._ActionsContainer) -> No
         choices=("none", "public-data", "unaccounted"),
         help="data on which settings were chosen; none: one run, fixed beforehand (default: none, "
         "but unaccounted where `train kie`, `train docvqa`, `synthesize evolution` or `federated "
-        "simulate` read FUNSD, SROIE or WildReceipt, at which their defaults were chosen)",
+        "simulate` read FUNSD, SROIE or WildReceipt, at which their defaults were chosen, or "
+        "with --preset another corpus of its paper). Say it of files converted from these",
     )
     parser.mark_expert("--tuned-on")
 
 
 def tuned_on(options: argparse.Namespace, corpus: str | None = None) -> str:
     """Returns on what settings were chosen for documents of a corpus."""
-    return options.tuned_on or ("unaccounted" if corpus in LOOKED_AT else "none")
+    looked_at = LOOKED_AT | (OF_PRESETS if getattr(options, "preset", None) else frozenset())
+    return options.tuned_on or ("unaccounted" if corpus in looked_at else "none")
 
 
 def add_duplicates(parser: CommandParser, group: argparse._ArgumentGroup) -> None:

@@ -44,11 +44,8 @@ def history(start: Claimed) -> tuple[PublicData, ...]:
 
 
 def with_overlap(start: Any, overlap: str) -> Any:
-    """Returns a start that private training adds itself to, with what its public data may hold.
-
-    One that learned from no synthetic documents is returned as it is.
-    """
-    if not inherited_claims.is_inherited(start.claim):
+    """Returns a start for private training, with what its public data may hold of the documents."""
+    if start.claim is None:
         return start
     return replace(start, claim=inherited_claims.with_overlap(start.claim, overlap))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,7 +69,13 @@ class Canaries:
         return [document for document, there in pairs if there]
 
     def audited(
-        self, start: Start, end: nn.Module, claim: Claim, *, device: torch.device
+        self,
+        start: Start,
+        end: nn.Module,
+        claim: Claim,
+        *,
+        device: torch.device,
+        spent: float = math.inf,
     ) -> AuditedRun:
         """Returns what released weights reveal of the coins, beside what the training claims.
 
@@ -77,6 +84,7 @@ class Canaries:
             end: The model that was trained on `planted`, with the released weights.
             claim: What that training claims.
             device: Where losses are computed.
+            spent: Epsilon of that training, where the claim may be of others besides.
         """
         begun = replace(start, model=copy.deepcopy(start.model).to(device).eval())
         last = {name: value.detach().to(device) for name, value in end.named_parameters()}
@@ -100,6 +108,7 @@ class Canaries:
             self.included,
             claim,
             method=METHOD,
+            spent=spent,
             details={"canaries": len(examples), "planted": int(self.included.sum())},
         )
 

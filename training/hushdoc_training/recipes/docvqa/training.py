@@ -243,7 +243,9 @@ def train_private(
     def audited(claim: Claim) -> Claim:
         if not found:
             return claim
-        return canaries.added_to(claim, found.audited(begun, start.model, claim, device=device))
+        spent = plan.epsilon_after(plan.steps)
+        run = found.audited(begun, start.model, claim, device=device, spent=spent)
+        return canaries.added_to(claim, run)
 
     def keep() -> None:
         keep_tokenizer(out, start)

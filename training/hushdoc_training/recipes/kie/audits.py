@@ -98,6 +98,7 @@ def audit(
         included,
         stored.claim,
         method=METHOD,
+        spent=twin.epsilon_after(twin.steps),
         details={"documents": len(documents) + len(filling), "steps": twin.steps},
     )
     return Audited(run=run, steps=twin.steps)
