@@ -217,10 +217,15 @@ def test_every_event_is_explained() -> None:
 
 def test_the_trust_store_has_the_keys_of_the_page() -> None:
     key = trust_store.TrustedKey.of(keys.generate_key(), name="a key")
-    data = json.loads(trust_store.TrustStore.of([key]).to_json())
+    store = trust_store.TrustStore.of([key])
+    remembering = dataclasses.replace(store, revoked_revokers=frozenset({key.keyid}))
+    fewer, data = (json.loads(made.to_json()) for made in (store, remembering))
     assert data.keys() == tables()["trust store"].keys()
+    assert data.keys() - fewer.keys() == {"revokedRevokers"}
     assert data["keys"][0].keys() == tables()["key"].keys()
-    assert trust_store.STORE_VERSION == 2
+    assert (fewer["version"], data["version"]) == (2, 3)
+    assert SCHEMA["version 2"]["record"].keys() == fewer.keys()
+    assert SCHEMA["version else"]["record"].keys() == data.keys()
 
 
 def test_the_policy_has_the_settings_of_the_page() -> None:

@@ -102,6 +102,41 @@ def _rolled_back_since_it_was_obeyed(scene: Scene) -> None:
     assert TrustStore.from_file(store).min_revocation_sequence == 7
 
 
+def _taken_back_by_a_revoked_revoker(*, kept: bool) -> Act:
+    """The thief of a revoked key writes the next list, which revokes nothing."""
+
+    def act(scene: Scene) -> None:
+        stolen = signing_keys.generate_key()
+        thief = TrustedKey.of(stolen, name="stolen", roles=("revocation",))
+        _revoke(scene, keys=[thief.keyid, TrustedKey.of(scene.key).keyid])
+        path = scene.policy.revocations
+        scene.demand(trust=dataclasses.replace(scene.policy.trust, keys=(*_keys(scene), thief)))
+        if kept:
+            store = scene.outside / "trust.json"
+            store.write_bytes(scene.policy.trust.to_json())
+            scene.demand(trust=TrustStore.from_file(store))
+        revocation.read_list_file(path, scene.policy.trust, now=NOW)
+        path.write_text(
+            revocation.sign_list(dataclasses.replace(_list_of(scene), sequence=2), stolen)
+        )
+        if kept:
+            scene.demand(trust=TrustStore.from_file(store))
+
+    return act
+
+
+def _keys(scene: Scene) -> tuple[TrustedKey, ...]:
+    return tuple(scene.policy.trust.keys)
+
+
+def _revoked_by_its_own_list(scene: Scene) -> None:
+    """The only signer of a list is revoked in it."""
+    _revoke(scene)
+    found = _list_of(scene, keys=[_revoker(scene).keyid])
+    line = dsse.sign(found.to_json(), scene.other_key, payload_type=revocation.PAYLOAD_TYPE)
+    scene.policy.revocations.write_text(line)
+
+
 def _revoked_of_two(scene: Scene) -> None:
     """Two must have signed and two have; one of them is revoked."""
     second = signing_keys.generate_key()
@@ -129,6 +164,11 @@ REFUSED: Refused = {
         "list-frozen": _frozen,
         "list-from-the-future": _from_the_future,
         "list-by-the-issuer": _list_by_the_issuer,
+        "list-by-a-revoked-revoker": _taken_back_by_a_revoked_revoker(kept=False),
+        "list-by-a-revoked-revoker-of-a-store-read-again": _taken_back_by_a_revoked_revoker(
+            kept=True
+        ),
+        "list-that-revokes-its-signer": _revoked_by_its_own_list,
         "list-by-nobody": lambda s: _revoke(s, by=signing_keys.generate_key()),
         "list-is-a-certificate": _certificate_as_a_list,
         "list-of-a-revoker-of-other-models": _by_a_revoker_of_other_models,

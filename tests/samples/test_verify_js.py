@@ -808,6 +808,10 @@ def _edited_store(**change: Any) -> bytes:
     return json.dumps(data).encode()
 
 
+def _version(number: Any, **change: Any) -> bytes:
+    return json.dumps({**json.loads(STORE), "version": number, **change}).encode()
+
+
 def _with_key(raw: bytes, index: int = 0) -> bytes:
     """The store with these raw bytes in place of one of its keys."""
     data = json.loads(STORE)
@@ -833,7 +837,15 @@ SETTINGS: dict[str, tuple[Callable[[Path], Path], bytes, dict[str, Any]]] = {
         ),
         {},
     ),
-    "store of version 1": (_seal, _ONE.replace(b'"version": 2', b'"version": 1'), {}),
+    "store of version 1": (_seal, _version(1), {}),
+    "store of version 3": (_seal, _version(3, revokedRevokers=["0" * 64]), {}),
+    "store of version 3 that remembers nothing": (_seal, _version(3, revokedRevokers=[]), {}),
+    "store of version 3 without what it remembers": (_seal, _version(3), {}),
+    "store of version 3 that remembers no key id": (_seal, _version(3, revokedRevokers=["0"]), {}),
+    "store of version 2 that remembers": (_seal, _version(2, revokedRevokers=["0" * 64]), {}),
+    "store of version 4": (_seal, _version(4, revokedRevokers=[]), {}),
+    "store of version 2.0": (_seal, _version(2.0), {}),
+    "store of version true": (_seal, _version(True), {}),
     "wrong role": (_signed_by(OTHER_KEY), STORE, {}),
     "unknown role": (_seal, _edited_store(roles=["certificate", "admin"]), {}),
     "unknown algorithm": (_seal, _edited_store(algorithm="rsa"), {}),
@@ -926,6 +938,8 @@ SETTINGS |= {
     for index in range(8)
 }
 ACCEPTED_SETTINGS = {
+    "store of version 3",
+    "store of version 3 that remembers nothing",
     "two of two",
     "right model",
     "fresh",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -72,7 +71,8 @@ def register(actions: Subcommands) -> None:
     update = actions.add_parser(
         "update",
         help="record a revocation list, so that no older one is accepted",
-        description="Checks a revocation list against a trust store and records its number there.",
+        description="Checks a revocation list against a trust store and records its number there, "
+        "and which keys of the store may sign no list any more, since this one revokes them.",
     )
     stores.store_option(update)
     _list_option(update)
@@ -102,7 +102,7 @@ def run_revoke(options: argparse.Namespace) -> int:
 
 
 def run_update(options: argparse.Namespace) -> int:
-    """Records the number of a revocation list in a store."""
+    """Records the number of a revocation list in a store, and whose lists it no longer obeys."""
     from hushdoc.signing import revocation
 
     now = datetime.now(UTC)
@@ -110,7 +110,7 @@ def run_update(options: argparse.Namespace) -> int:
 
     def change_store(store: TrustStore) -> TrustStore:
         seen.append(revocation.read_list_file(options.list, store, now=now))
-        return dataclasses.replace(store, min_revocation_sequence=seen[0].sequence)
+        return revocation.remembering(store, seen[0].sequence, seen[0].keyids)
 
     _, store = stores.change(options.store, change_store)
     _print_revoked(seen[0])
@@ -129,8 +129,9 @@ def _previous(path: Path, private_key: PrivateKey, store: Path | None) -> Revoca
     if not path.exists():
         return None
     own = TrustedKey.of(private_key, roles=(REVOCATION,))
-    others = () if store is None else TrustStore.from_file(store).keys
-    trust = TrustStore.of([own, *(key for key in others if key.keyid != own.keyid)])
+    known = TrustStore(keys=()) if store is None else TrustStore.from_file(store)
+    others = tuple(key for key in known.keys if key.keyid != own.keyid)
+    trust = TrustStore(keys=(own, *others), revoked_revokers=known.revoked_revokers)
     return revocation.verify_list(revocation.list_content(path), trust)
 
 

@@ -117,6 +117,8 @@ def run_list(options: argparse.Namespace) -> int:
         print(f"Revocation lists before number {store.min_revocation_sequence} are refused.")
     else:
         print("No revocation list has been seen yet.")
+    for keyid in sorted(store.revoked_revokers):
+        print(f"Revocation lists by the revoked key {keyid} are refused.")
     return 0
 
 

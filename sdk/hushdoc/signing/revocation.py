@@ -4,7 +4,8 @@ A list replaces the one before and holds everything that is revoked. Its number 
 issue, so that an old list can't be passed off as the newest (rollback: the trust store remembers
 the largest number seen), and it names the time of the next one, so that it can't be passed off
 forever (freeze). It is signed by a key with the role "revocation", under a payload type of its own,
-and revokes for the models that this key may speak for.
+and revokes for the models that this key may speak for. A key that it revokes signs no list, neither
+this one nor a later one: who stole it would take everything back.
 """
 
 from __future__ import annotations
@@ -111,9 +112,16 @@ class RevocationList(Record):
 
 
 def sign_list(revoked: RevocationList, private_key: PrivateKey) -> str:
-    """Returns a signed revocation list, as one line; a list that could not be read is refused."""
+    """Returns a signed revocation list, as one line; a list that nobody would obey is refused."""
     content = revoked.to_json()
     RevocationList.from_json(content)
+    keyid = TrustedKey.of(private_key).keyid
+    if keyid in revoked.keyids:
+        raise CertificateError(
+            f"The list revokes the key {keyid} that should sign it, and a revoked key signs no "
+            "list. Sign it with another key that has the role revocation.",
+            code="REVOKED",
+        )
     return dsse.sign(content, private_key, payload_type=PAYLOAD_TYPE)
 
 
@@ -161,15 +169,15 @@ def read_list(
 ) -> RevocationList:
     """Returns a revocation list (one signed line), if it is valid now; for one model, if it says.
 
-    From then on this store obeys no older list, nor does its file, if it was read from one that can
-    be written. REVOCATION_UNAVAILABLE: there is none, no key with the role
-    "revocation" that speaks for the model signed it, it is malformed, out of date or issued in the
-    future. REVOCATION_ROLLBACK: a newer one has been seen.
+    From then on this store obeys no older list and none by a key that this one revokes, nor does
+    its file, if it was read from one that can be written. REVOCATION_UNAVAILABLE: there is none, no
+    unrevoked key with the role "revocation" that speaks for the model signed it, it is malformed,
+    out of date or issued in the future. REVOCATION_ROLLBACK: a newer one has been seen.
     """
     found, signers = _verified(content, trust)
     if model is not None and not any(key.speaks_for(model) for key in signers):
         raise _unavailable(f"is signed by no key that may revoke for the model {short_repr(model)}")
-    newest = max(trust.min_revocation_sequence, trust.obeyed[0])
+    newest = max(trust.min_revocation_sequence, trust.obeyed.sequence)
     if found.sequence < newest:
         raise CertificateError(
             f"The revocation list has the number {found.sequence}, and number "
@@ -184,7 +192,7 @@ def read_list(
         raise _unavailable(
             f"announced a newer one by {found.next_update}, and this clock says {clock}"
         )
-    _remember(found.sequence, trust)
+    _remember(found.sequence, found.keyids, signers, trust)
     return found
 
 
@@ -210,16 +218,25 @@ def verify_list(content: bytes | None, trust: TrustStore) -> RevocationList:
 def _verified(
     content: bytes | None, trust: TrustStore
 ) -> tuple[RevocationList, tuple[TrustedKey, ...]]:
-    """Returns a list and the trusted keys that signed it."""
+    """Returns a list and the trusted keys that signed it, without those that are revoked."""
     if not content:
         raise _unavailable("is missing")
     try:
         verified = dsse.verify(
             content.removesuffix(b"\n"), trust, payload_type=PAYLOAD_TYPE, role=REVOCATION
         )
-        return RevocationList.from_json(verified.payload), verified.keys
+        found = RevocationList.from_json(verified.payload)
     except CertificateError as problem:
         raise _unavailable(f"can't be trusted ({problem.code}: {problem})") from problem
+    gone = found.keyids | trust.revoked_revokers | trust.obeyed.revoked_revokers
+    left = tuple(key for key in verified.keys if key.keyid not in gone)
+    if not left:
+        # Whether its owner or a thief says so: a key that revokes itself is not its owner's alone.
+        own = frozenset(key.keyid for key in verified.keys) & found.keyids
+        _remember(0, own, verified.keys, trust)
+        named = ", ".join(key.keyid[:16] for key in verified.keys)
+        raise _unavailable(f"is signed by no key but revoked ones ({named})")
+    return found, left
 
 
 def require_not_revoked(
@@ -260,20 +277,31 @@ def unrevoked(keys: Iterable[TrustedKey], revoked: RevocationList) -> tuple[Trus
     return tuple(key for key in keys if key.keyid not in revoked.keyids)
 
 
-def _revokers(trust: TrustStore) -> frozenset[str]:
-    return frozenset(key.keyid for key in trust.with_role(REVOCATION))
+def remembering(trust: TrustStore, sequence: int, keyids: frozenset[str]) -> TrustStore:
+    """Returns the store once it has obeyed a list of this number that revokes these keys."""
+    revokers = {key.keyid for key in trust.with_role(REVOCATION)}
+    return replace(
+        trust,
+        min_revocation_sequence=max(trust.min_revocation_sequence, sequence),
+        revoked_revokers=trust.revoked_revokers | (revokers & keyids),
+    )
 
 
-def _remember(sequence: int, trust: TrustStore) -> None:
-    """Records the number of a list that was obeyed, in the store's file where that is possible."""
-    trust.obeyed[0] = max(sequence, trust.obeyed[0])
-    if trust.source is None or sequence <= trust.min_revocation_sequence:
+def _remember(
+    sequence: int, keyids: frozenset[str], signers: Iterable[TrustedKey], trust: TrustStore
+) -> None:
+    """Records what a list says, in the store's file where its signers are trusted there too."""
+    after = remembering(trust, sequence, keyids)
+    trust.obeyed.sequence = max(trust.obeyed.sequence, sequence)
+    trust.obeyed.revoked_revokers.update(after.revoked_revokers)
+    if trust.source is None or after == trust:
         return
     with suppress(OSError, HushdocError), locks.locked(trust.source.parent, wait=False):
         stored = TrustStore.from_file(trust.source)
-        if stored.min_revocation_sequence < sequence and _revokers(stored) == _revokers(trust):
-            raised = replace(stored, min_revocation_sequence=sequence)
-            locks.rewrite(trust.source, raised.to_json())
+        revokers = {key.keyid for key in stored.with_role(REVOCATION)} - stored.revoked_revokers
+        after = remembering(stored, sequence, keyids)
+        if after != stored and any(key.keyid in revokers for key in signers):
+            locks.rewrite(trust.source, after.to_json())
 
 
 def _unknown(names: Iterable[str], known: set[str]) -> list[str]:

@@ -25,6 +25,7 @@ from hushdoc.serialization.records import (
     integer,
     json_type,
     listed,
+    matching,
     require_keys,
     text,
     word,
@@ -46,6 +47,11 @@ ROLES = (CERTIFICATE, AUDIT, REVOCATION)
 
 ANY_MODEL = "*"
 STORE_VERSION = 2
+REMEMBERING_VERSION = 3
+"""Of a store that remembers revoked revokers: a reader that would trust them refuses it."""
+
+_FIELDS = {"version", "keys", "minRevocationSequence"}
+_KEYID = matching("[0-9a-f]{64}", "a key id of 64 hexadecimal digits")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +116,14 @@ class TrustedKey:
         return verifies(self.public_key, self.algorithm, signature, message)
 
 
+@dataclass(kw_only=True)
+class Obeyed:
+    """Number of the newest revocation list obeyed, and ids of keys that may sign none any more."""
+
+    sequence: int = 0
+    revoked_revokers: set[str] = field(default_factory=set)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrustStore:
     """The keys an application trusts, each once.
@@ -118,14 +132,17 @@ class TrustStore:
         keys: The keys.
         min_revocation_sequence: Number of the newest revocation list ever seen; an older one is
             a rollback. A store follows one list.
-        source: The file that it was read from, where newer numbers are recorded.
-        obeyed: Number of the newest list that was obeyed by this store since it was made.
+        revoked_revokers: Ids of keys with the role "revocation" that a list revoked: they sign no
+            list any more, whatever later ones say.
+        source: The file that it was read from, where both are recorded.
+        obeyed: What lists said that were obeyed by this store since it was made.
     """
 
     keys: tuple[TrustedKey, ...]
     min_revocation_sequence: int = 0
+    revoked_revokers: frozenset[str] = frozenset()
     source: Path | None = field(default=None, compare=False, repr=False)
-    obeyed: list[int] = field(init=False, default_factory=lambda: [0], compare=False, repr=False)
+    obeyed: Obeyed = field(init=False, default_factory=Obeyed, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuses the same key under two names: it would count twice for a threshold."""
@@ -183,11 +200,13 @@ class TrustStore:
             }
             for key in self.keys
         ]
-        data = {
-            "version": STORE_VERSION,
+        data: dict[str, Any] = {
+            "version": REMEMBERING_VERSION if self.revoked_revokers else STORE_VERSION,
             "keys": keys,
             "minRevocationSequence": self.min_revocation_sequence,
         }
+        if self.revoked_revokers:
+            data["revokedRevokers"] = sorted(self.revoked_revokers)
         return (json.dumps(data, indent=2) + "\n").encode("ascii")
 
     def with_role(self, role: str) -> tuple[TrustedKey, ...]:
@@ -228,16 +247,20 @@ def _read_store(data: Any) -> TrustStore:
     if not isinstance(data, dict) or "version" not in data:
         raise bad_field("trust store", "found no version, expected an object with one")
     version = integer().read(data["version"], "version")
-    if version != STORE_VERSION:
+    if version not in (STORE_VERSION, REMEMBERING_VERSION):
         raise CertificateError(
-            f"version is {version}, this hushdoc reads {STORE_VERSION}.", code="UNKNOWN_VALUE"
+            f"version is {version}, this hushdoc reads {STORE_VERSION} and {REMEMBERING_VERSION}.",
+            code="UNKNOWN_VALUE",
         )
-    require_keys(data, {"version", "keys", "minRevocationSequence"}, "trust store")
+    remembers = version == REMEMBERING_VERSION
+    require_keys(data, _FIELDS | {"revokedRevokers"} if remembers else _FIELDS, "trust store")
+    revoked = listed(_KEYID).read(data.get("revokedRevokers", []), "revokedRevokers")
     return TrustStore(
         keys=listed(Codec(read=_key_from, write=lambda key: key)).read(data["keys"], "keys"),
         min_revocation_sequence=integer().read(
             data["minRevocationSequence"], "minRevocationSequence"
         ),
+        revoked_revokers=frozenset(revoked),
     )
 
 

@@ -144,6 +144,43 @@ def test_a_store_remembers_the_newest_list(
     assert store.read_bytes() == before
 
 
+def test_a_store_remembers_which_keys_sign_lists_no_more(
+    revoker: Path, store: Path, listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("keygen", "--out", tmp_path / "new", "--role", "revocation")
+    new = ("--public-key", tmp_path / "new.trust.json", "--role", "revocation")
+    run("trust", "add", "--store", store, *new)
+    old_key = TrustStore.from_file(store).keys[1]
+    issue = ("trust", "revoke", "--list", listed, "--store", store, *DAYS, "--key")
+    assert run(*issue, revoker, "--revoke-certificate", CERTIFICATE_ID) == 0
+    first = listed.read_bytes()
+    assert refusal(*issue, revoker, "--revoke-key", old_key.keyid) == "REVOKED"
+    assert listed.read_bytes() == first
+    assert run(*issue, tmp_path / "new.key", "--revoke-key", old_key.keyid) == 0
+    update = ("trust", "update", "--store", store, "--list", listed)
+    assert run(*update) == 0
+    assert TrustStore.from_file(store).revoked_revokers == {old_key.keyid}
+    assert refusal(*issue, revoker) == "REVOKED"
+    # A thief begins anew and counts on; neither is it obeyed nor continued by mistake.
+    listed.unlink()
+    for _ in range(3):
+        assert run("trust", "revoke", "--list", listed, *DAYS, "--key", revoker) == 0
+    before = store.read_bytes()
+    assert refusal(*update) == "REVOCATION_UNAVAILABLE"
+    assert refusal(*issue, tmp_path / "new.key") == "REVOCATION_UNAVAILABLE"
+    assert store.read_bytes() == before
+    capsys.readouterr()
+    # Out of the store and in again is not trusted anew.
+    run("trust", "remove", "--store", store, "--keyid", old_key.keyid)
+    public = ("--public-key", tmp_path / "revoker.trust.json", "--role", "revocation")
+    run("trust", "add", "--store", store, *public)
+    assert refusal(*update) == "REVOCATION_UNAVAILABLE"
+    run("trust", "list", "--store", store)
+    assert f"Revocation lists by the revoked key {old_key.keyid} are refused." in (
+        capsys.readouterr().out
+    )
+
+
 def test_a_store_learns_nothing_from_a_list_it_does_not_trust(
     revoker: Path, store: Path, listed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from pathlib import Path
 from types import ModuleType
@@ -43,6 +44,16 @@ def test_a_trust_store_is_read_back(path: Path, store: trust_store.TrustStore) -
     path.write_bytes(store.to_json())
     assert trust_store.TrustStore.from_file(path) == store
     assert trust_store.TrustStore.from_json(store.to_json()) == store
+
+
+def test_only_a_store_that_remembers_revoked_keys_has_a_version_that_old_readers_refuse(
+    path: Path, store: trust_store.TrustStore
+) -> None:
+    revoked = frozenset(key.keyid for key in store.keys)
+    remembering = dataclasses.replace(store, revoked_revokers=revoked)
+    path.write_bytes(remembering.to_json())
+    assert trust_store.TrustStore.from_file(path) == remembering != store
+    assert [json.loads(item.to_json())["version"] for item in (store, remembering)] == [2, 3]
 
 
 @pytest.mark.parametrize(
