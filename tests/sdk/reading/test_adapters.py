@@ -132,6 +132,17 @@ def test_references_in_a_circle_end(fixtures: Path) -> None:
     assert [word.text for word in reading.from_docling(data).pages[0].words] == TEXT
 
 
+@pytest.mark.parametrize(
+    "number", ["00", "01", "\u0660", "\uff10", "", "+0", " 0", "0\n", "1" * 10]
+)
+def test_an_item_is_named_in_one_way(fixtures: Path, number: str) -> None:
+    """By ever other spellings of its number one item was read again and again."""
+    data = json.loads((fixtures / "docling.json").read_text())
+    data["body"]["children"].append({"$ref": f"#/texts/{number}"})
+    with pytest.raises(UnsupportedFormatError, match="a reference is malformed"):
+        reading.from_docling(data)
+
+
 def test_texts_without_a_page_have_no_place(fixtures: Path) -> None:
     data = json.loads((fixtures / "docling.json").read_text())
     data["texts"][1]["prov"] = []

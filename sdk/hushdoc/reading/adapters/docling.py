@@ -6,6 +6,7 @@ with the boxes of segments reads anyway. A model trained with the boxes of words
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,9 @@ from hushdoc.reading.drafting import Corners, Draft
 READER = "docling"
 SCHEMA = "DoclingDocument"
 ROOTS = ("body", "furniture")
+
+_NUMBER = re.compile("0|[1-9][0-9]{0,8}")
+"""The one spelling of an item's number: by another one it would be read twice."""
 
 _Piece = tuple[str, int, Mapping[str, Any]]
 """A text, its page's number and its box."""
@@ -81,7 +85,7 @@ def _items(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _resolved(data: Mapping[str, Any], reference: str) -> Mapping[str, Any]:
     """Returns the item that "#/texts/3" names."""
     hash_sign, collection, number = reference.split("/")
-    if hash_sign != "#" or not number.isdecimal() or len(number) > 9:
+    if hash_sign != "#" or not _NUMBER.fullmatch(number):
         raise MalformedError("a reference is malformed")
     item = data[collection][int(number)]
     if not isinstance(item, Mapping):
