@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hushdoc.arguments import counted, short_repr
 from hushdoc.errors import InputError
-from hushdoc.system import atomic_files
+from hushdoc.system import atomic_files, locks
 
 MAX_BYTES = 2**20
 """A file of tokens is never larger."""
@@ -63,9 +63,10 @@ def add(path: Path, name: str) -> str:
     if not _LINE.fullmatch(line):
         advice = "letters, digits and . _ @ -, at most 100"
         raise _bad(path, f"{short_repr(name)} is no name of a client; expected {advice}")
-    before = [] if not path.exists() else _lines(path)
-    content = "".join(f"{item}\n" for item in (*before, line))
-    atomic_files.write_file(path, content.encode(), mode=0o600)
+    with locks.locked(path.parent):
+        before = [] if not path.exists() else _lines(path)
+        content = "".join(f"{item}\n" for item in (*before, line))
+        atomic_files.write_file(path, content.encode(), mode=0o600)
     return token
 
 

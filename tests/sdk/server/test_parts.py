@@ -10,8 +10,10 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -178,6 +180,27 @@ def test_tokens_are_kept_as_digests(tmp_path: Path, capsys: pytest.CaptureFixtur
         None,
         None,
     ]
+
+
+def test_tokens_that_are_added_at_once_are_all_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tokens"
+    read = tokens._lines
+
+    def slowly(path: Path) -> list[str]:
+        found = read(path)
+        time.sleep(0.02)
+        return found
+
+    tokens.add(path, "first")
+    monkeypatch.setattr(tokens, "_lines", slowly)
+    names = [f"client{number}" for number in range(6)]
+    with ThreadPoolExecutor(len(names)) as pool:
+        made = list(pool.map(partial(tokens.add, path), names))
+    found = Tokens.from_file(path)
+    assert [found.name_of(token) for token in made] == names
+    assert len(found.names) == 7
 
 
 @pytest.mark.parametrize("content", ["", "# none\n", "sha256:12 office\n", "a-token-itself\n"])
