@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from hushdoc.errors import AnnotationError
+from hushdoc.errors import AnnotationError, LimitExceededError
 from hushdoc_training import labelled_texts
 
 LINE = {"id": 7, "group": "acme", "text": "One\u2028two. Three.", "spans": [["law", 0, 3]]}
@@ -89,6 +90,27 @@ def test_an_unreadable_file_is_named(
         path.write_bytes(content)
     with pytest.raises(AnnotationError, match=says):
         labelled_texts.read_contracts(path)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_file_is_unpacked_up_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    """A small file unpacks to more than there is memory for."""
+    path = tmp_path / "some.jsonl"
+    content = json.dumps(LINE).encode()
+    monkeypatch.setattr(labelled_texts, "MAX_BYTES", len(content))
+    path.write_bytes(gzip.compress(content) if packed else content)
+    assert len(labelled_texts.read_contracts(path)) == 1
+    content += b"\n" * (2**26 if packed else 1)
+    path.write_bytes(gzip.compress(content) if packed else content)
+    del content
+    tracemalloc.start()
+    with pytest.raises(LimitExceededError, match="bytes, unpacked. Split it"):
+        labelled_texts.read_contracts(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**24
 
 
 def test_messages(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hushdoc.arguments import MalformedError, failure_of, reading_as, short_repr
-from hushdoc.errors import AnnotationError
+from hushdoc.errors import AnnotationError, LimitExceededError
 from hushdoc.labels import LabelledDocument
 
 FILES = (".jsonl", ".jsonl.gz", ".conll", ".txt")
@@ -30,6 +30,9 @@ TextSpan = tuple[str, int, int]
 """A label, its first character and one past its last."""
 
 _GZIP = b"\x1f\x8b"
+
+MAX_BYTES = 2 * 2**30
+"""A file is never larger (bytes, unpacked)."""
 
 
 class LabelledText(Protocol):
@@ -111,6 +114,7 @@ def read_contracts(path: Path) -> list[Contract]:
 
     Raises:
         AnnotationError: The file can't be read or a line is malformed; names the line.
+        LimitExceededError: It has more than MAX_BYTES.
     """
     found = []
     numbers: dict[str, int] = {}
@@ -253,19 +257,24 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _text(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise AnnotationError(
-            f"'{path}' can't be read: {error.strerror or error}. Give a UTF-8 file, plain or "
-            "gzipped."
-        ) from error
     with reading_as("a UTF-8 file, plain or gzipped", str(path), error=AnnotationError):
         try:
-            plain = gzip.decompress(content) if content.startswith(_GZIP) else content
-        except (OSError, EOFError, zlib.error) as error:
+            with path.open("rb") as file:
+                packed = file.read(len(_GZIP)) == _GZIP
+            with gzip.open(path) if packed else path.open("rb") as stream:
+                content = stream.read(MAX_BYTES + 1)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise MalformedError("its gzipped content is damaged or cut off") from error
-        return plain.decode("utf-8-sig")  # Windows puts a mark before a text
+        except OSError as error:
+            raise AnnotationError(
+                f"'{path}' can't be read: {error.strerror or error}. Give a UTF-8 file, plain or "
+                "gzipped."
+            ) from error
+        if len(content) > MAX_BYTES:
+            raise LimitExceededError(
+                f"'{path}' has more than {MAX_BYTES} bytes, unpacked. Split it."
+            )
+        return content.decode("utf-8-sig")  # Windows puts a mark before a text
 
 
 def _bad_line(path: Path, number: int, found: str, expected: str) -> AnnotationError:
