@@ -172,6 +172,13 @@ REFUSED: Refused = {
         "list-by-nobody": lambda s: _revoke(s, by=signing_keys.generate_key()),
         "list-is-a-certificate": _certificate_as_a_list,
         "list-of-a-revoker-of-other-models": _by_a_revoker_of_other_models,
+        "list-is-a-link-to-itself": _revocations(
+            lambda path: (path.unlink(), path.symlink_to(path))
+        ),
+        "list-is-in-a-file": lambda s: (
+            _revoke(s),
+            s.demand(revocations=s.policy.revocations / "list"),
+        ),
         "list-empty": _revocations(lambda path: path.write_bytes(b"")),
         "list-cut": _revocations(lambda path: path.write_bytes(path.read_bytes()[:-9])),
         "list-sparse-one-tebibyte": _revocations(lambda path: os.truncate(path, 1 << 40)),

@@ -142,10 +142,12 @@ def _require_valid(certificate: Certificate, policy: Policy, now: datetime) -> N
 
 
 def _revocations(policy: Policy, model: str, now: datetime) -> RevocationList | None:
-    path = policy.revocations
-    if path is None or (policy.revocation == "if-present" and not path.exists()):
+    if policy.revocations is None:
         return None
-    return revocation.read_list_file(path, policy.trust, now=now, model=model)
+    content = revocation.list_content(policy.revocations)
+    if content is None and policy.revocation == "if-present":
+        return None
+    return revocation.read_list(content, policy.trust, now=now, model=model)
 
 
 def _not_revoked(

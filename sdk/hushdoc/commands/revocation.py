@@ -126,13 +126,14 @@ def _previous(path: Path, private_key: PrivateKey, store: Path | None) -> Revoca
     """The list to continue: signed by the same key, or by one that the store trusts."""
     from hushdoc.signing import revocation
 
-    if not path.exists():
+    content = revocation.list_content(path)
+    if content is None:
         return None
     own = TrustedKey.of(private_key, roles=(REVOCATION,))
     known = TrustStore(keys=()) if store is None else TrustStore.from_file(store)
     others = tuple(key for key in known.keys if key.keyid != own.keyid)
     trust = TrustStore(keys=(own, *others), revoked_revokers=known.revoked_revokers)
-    return revocation.verify_list(revocation.list_content(path), trust)
+    return revocation.verify_list(content, trust)
 
 
 def _list_option(parser: CommandParser) -> None:

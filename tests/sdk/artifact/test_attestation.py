@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
@@ -91,6 +93,24 @@ def revoke(build: ModuleType, path: Path, key: Any, **revoked: Any) -> None:
     """Writes a revocation list that `key` signed."""
     found = revocation.successor(None, valid_for=timedelta(days=7), now=NOW, **revoked)
     path.write_text(revocation.sign_list(found, key) + "\n")
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EIO, errno.ELOOP, errno.ENOTDIR])
+def test_a_list_is_not_there_where_the_system_says_so_alone(
+    build: ModuleType, key: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Path.exists answers no to such errors too, to all of them from Python 3.14."""
+    path = build.seal(tmp_path / "a", key)
+    policy = build.policy(key, revocations=tmp_path / "none" / "revocations.jsonl")
+    assert read(path, policy).signers
+
+    def fails(path: Path, *, max_bytes: int) -> bytes:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(revocation.atomic_files, "read_file", fails)
+    with pytest.raises(CertificateError) as caught:
+        read(path, policy)
+    assert caught.value.code == "REVOCATION_UNAVAILABLE"
 
 
 def test_a_revoked_auditor_says_nothing(
