@@ -161,7 +161,7 @@ def run(options: argparse.Namespace) -> int:
     runtime = answering.runtime_from(options)
     models = served.ServedModels(
         [served.Served.load(name, path, policy, runtime) for name, path in named],
-        lambda: policy_from(options),
+        served.rereading(policy, lambda: policy_from(options)),
     )
     built = app.build(
         models, limits=limits, tokens=known, recheck_seconds=options.recheck, ocr=options.ocr

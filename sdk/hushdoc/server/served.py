@@ -169,6 +169,22 @@ class ServedModels:
         )
 
 
+def rereading(policy: Policy, read: Callable[[], Policy]) -> Callable[[], Policy]:
+    """Returns what reads a policy anew; a store that is as before remembers lists it obeyed."""
+    kept = policy.trust
+
+    def read_again() -> Policy:
+        nonlocal kept
+        found = read()
+        if found.trust == kept:
+            # Where its file can't be written, only the store that was held knows of them.
+            found.trust.obeyed.add(kept.obeyed.sequence, kept.obeyed.revoked_revokers)
+        kept = found.trust
+        return found
+
+    return read_again
+
+
 def _unchecked(error: BaseException) -> HushdocError:
     return HushdocError(
         f"The check itself failed with {type(error).__name__}, so nothing is accepted. Look at the "

@@ -292,8 +292,7 @@ def _remember(
 ) -> None:
     """Records what a list says, in the store's file where its signers are trusted there too."""
     after = remembering(trust, sequence, keyids)
-    trust.obeyed.sequence = max(trust.obeyed.sequence, sequence)
-    trust.obeyed.revoked_revokers.update(after.revoked_revokers)
+    trust.obeyed.add(sequence, after.revoked_revokers)
     if trust.source is None or after == trust:
         return
     with suppress(OSError, HushdocError), locks.locked(trust.source.parent, wait=False):

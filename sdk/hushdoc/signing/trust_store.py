@@ -123,6 +123,11 @@ class Obeyed:
     sequence: int = 0
     revoked_revokers: set[str] = field(default_factory=set)
 
+    def add(self, sequence: int, revoked_revokers: Iterable[str]) -> None:
+        """Remembers what one more list says."""
+        self.sequence = max(self.sequence, sequence)
+        self.revoked_revokers.update(revoked_revokers)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrustStore:

@@ -33,10 +33,10 @@ from hushdoc.policy.policy import Policy
 from hushdoc.runtime.session import Runtime
 from hushdoc.server import answers, app
 from hushdoc.server.limits import Limits
-from hushdoc.server.served import Served, ServedModels
+from hushdoc.server.served import Served, ServedModels, rereading
 from hushdoc.server.tokens import Tokens
 from hushdoc.signing import revocation
-from hushdoc.signing.trust_store import TrustStore
+from hushdoc.signing.trust_store import Obeyed, TrustStore
 
 PDF = Path(sample.__file__).parents[1] / "sample" / "invoice.pdf"
 WORDS = {
@@ -383,6 +383,26 @@ def test_what_is_refused_never_starts_and_what_is_revoked_stops(tmp_path: Path) 
         assert (ready.status, ready.json["refused"]) == (503, {"clauses": "REVOKED"})
         assert not server.ask("/v1/certificate").json["models"][0]["accepted"]
         assert b'hushdoc_model_accepted{model="clauses"} 0.0' in server.ask("/metrics").body
+
+
+def test_a_store_that_is_read_again_remembers_what_it_obeyed(tmp_path: Path) -> None:
+    """Its file may stand on a disk that can't be written, as in a container."""
+    path = tmp_path / "trust.json"
+    path.write_bytes(hushdoc_tiny.TRUST.to_json())
+
+    def read() -> Policy:
+        return Policy.integrity_only(TrustStore.from_file(path))
+
+    loaded = read()
+    again = rereading(loaded, read)
+    loaded.trust.obeyed.add(5, {"a key"})
+    for _ in range(2):
+        found = again()
+        assert not found.privacy_required
+        assert found.trust.obeyed == Obeyed(sequence=5, revoked_revokers={"a key"})
+    path.write_bytes(dataclasses.replace(hushdoc_tiny.TRUST, min_revocation_sequence=5).to_json())
+    found = again()
+    assert (found.trust.min_revocation_sequence, found.trust.obeyed) == (5, Obeyed())
 
 
 def test_a_model_that_expires_or_whose_policy_is_lost_stops(tmp_path: Path) -> None:
