@@ -81,7 +81,8 @@ def _keys(path: Path) -> frozenset[str]:
     """Returns the keys of a file's first line; none where it is not a JSON object."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
-            first = json.loads(next((line for line in lines if line.strip()), b"{}"))
+            read = iter(lambda: lines.readline(labelled_texts.MAX_BYTES), b"")
+            first = json.loads(next((line for line in read if line.strip()), b"{}"))
     except (OSError, EOFError, RecursionError, ValueError, zlib.error):
         return frozenset()  # reading the whole file gives a better message
     return frozenset(first) if isinstance(first, dict) else frozenset()
