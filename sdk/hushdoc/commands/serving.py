@@ -103,7 +103,8 @@ def register(subcommands: Subcommands) -> None:
         type=float,
         default=120.0,
         metavar="SECONDS",
-        help="how long a request may wait, and how long answering may take (default: 120)",
+        help="how long a request may wait, how long answering may take, and how long its client "
+        "may take to receive the answer (default: 120)",
     )
     group.add_argument(
         "--recheck",

@@ -17,8 +17,9 @@ class Limits:
         max_held_bytes: Bytes of all bodies in memory together; beyond, clients are asked to wait.
         max_files: Files of one request.
         max_connections: Open connections.
-        upload_seconds: How long a client may take to send a request.
-        answer_seconds: How long a request may wait for its turn, and how long answering may take.
+        upload_seconds: How long a client may take to send a request: its head, then its body.
+        answer_seconds: How long a request may wait for its turn, how long answering may take, and
+            how long its client may take to receive the answer.
         concurrency: Documents that are read and answered at the same time.
         queue: Requests that wait for their turn; beyond, clients are asked to come again.
         reading: How much of a file is read, and for how long.

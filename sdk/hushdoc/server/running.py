@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from contextlib import closing
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hushdoc.errors import InputError
 from hushdoc.server.limits import Limits
@@ -52,11 +54,67 @@ def listening(address: Address) -> socket.socket:
     return found
 
 
+class _Protocol(H11Protocol):
+    """HTTP by h11, which bounds a request's head; clients have no more time than limits allow.
+
+    Their time runs while they send a head, until it is whole, and while they take an answer.
+    """
+
+    limits: Limits
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(  # type: ignore[override]  # as uvicorn's own
+        self, transport: asyncio.Transport
+    ) -> None:
+        super().connection_made(transport)
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_timer()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_answering() and not self.flow.write_paused:
+            self._stop_timer()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._is_answering():  # a next request that was there already
+            self._start_timer()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._start_timer()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._is_answering():
+            self._stop_timer()
+        else:
+            self._start_timer()
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        paused = self.flow.write_paused
+        seconds = self.limits.answer_seconds if paused else self.limits.upload_seconds
+        # Closing would wait for a client that takes nothing.
+        self._timer = self.loop.call_later(seconds, self.transport.abort)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
 def server(app: FastAPI, address: Address, limits: Limits) -> uvicorn.Server:
     """Returns the server of an application; `run` with a socket begins it."""
     config = uvicorn.Config(
         app,
-        http="h11",  # which bounds the head of a request; httptools does not
+        http=type("Protocol", (_Protocol,), {"limits": limits}),
         loop="asyncio",
         log_config=None,
         access_log=False,  # its lines hold queries

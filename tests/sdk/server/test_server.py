@@ -12,6 +12,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -340,10 +341,81 @@ def test_slow_clients_and_those_that_hang_up_cost_nothing(strict: Running) -> No
     with socket.create_connection(("127.0.0.1", strict.port), timeout=30) as gone:
         gone.sendall(head.encode())
     until = time.monotonic() + 10
-    while strict.lines()[-1]["code"] != "CLIENT_GONE" and time.monotonic() < until:
+    while strict.lines(2)[-1]["code"] != "CLIENT_GONE" and time.monotonic() < until:
         time.sleep(0.01)
     assert strict.lines()[-1]["status"] == 499
     assert b"hushdoc_held_bytes 0.0" in strict.ask("/metrics").body
+
+
+def test_clients_that_send_no_head_leave_their_place_to_others() -> None:
+    limits = Limits(max_connections=4, upload_seconds=1)
+    artifacts = {"clauses": hushdoc_tiny.sealed_table("kie")}
+    head = b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n"
+    with serving(artifacts, hushdoc_tiny.policy(), limits=limits) as server, ExitStack() as held:
+
+        def connected() -> socket.socket:
+            return held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+
+        for sent in (b"", head[:9]):
+            for _ in range(4):
+                connected().sendall(sent)
+            assert server.ask("/healthz").status == 503
+            server.wait(lambda: server.ask("/healthz").status == 200)
+            assert server.ask("/healthz").status == 200
+        # A byte now and then is no request either, neither at first nor after an answer.
+        for sent in (b"", head):
+            client = connected()
+            client.sendall(sent)
+            assert not sent or b" 200 " in received(client)
+            with pytest.raises(ConnectionError):
+                send_slowly(client, head)
+
+
+@pytest.mark.parametrize("asked", [1, 2])
+def test_clients_that_take_no_answer_are_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, asked: int
+) -> None:
+    size = 32 * 2**20  # more than a system keeps for a client
+    large = dataclasses.replace(answers.VERBS["extract"], answer=lambda *_: bytes(size))
+    monkeypatch.setitem(answers.VERBS, "extract", large)
+    head = f"POST /v1/extract HTTP/1.1\r\nHost: h\r\nContent-Length: {len(TEXT)}\r\n"
+    artifacts = {"clauses": hushdoc_tiny.sealed_table("kie")}
+    limits = Limits(answer_seconds=2)
+    with serving(artifacts, hushdoc_tiny.policy(), limits=limits) as server:
+        assert len(server.ask("/v1/extract", TEXT, "text/plain").body) == size
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+            client.sendall((head.encode() + b"Content-Type: text/plain\r\n\r\n" + TEXT) * asked)
+            server.lines(1 + 1)
+            time.sleep(3)
+            taken = 0
+            with suppress(ConnectionError):
+                while part := client.recv(2**20):
+                    taken += len(part)
+        assert taken < size
+
+
+def test_a_client_in_no_hurry_is_answered(strict: Running) -> None:
+    with socket.create_connection(("127.0.0.1", strict.port), timeout=30) as client:
+        for _ in range(3):  # each with a time of its own
+            for part in (b"GET /healthz HTTP/1.1\r\n", b"Host: h\r\n", b"\r\n"):
+                time.sleep(0.2)
+                client.sendall(part)
+            assert b" 200 " in received(client)
+
+
+def send_slowly(client: socket.socket, content: bytes) -> None:
+    for byte in content:
+        client.sendall(bytes([byte]))
+        time.sleep(0.1)
+
+
+def received(client: socket.socket) -> bytes:
+    """Returns an answer of JSON."""
+    found = b""
+    while not found.endswith(b"}"):
+        assert (part := client.recv(2**20)), found
+        found += part
+    return found
 
 
 def test_what_is_refused_never_starts_and_what_is_revoked_stops(tmp_path: Path) -> None:
