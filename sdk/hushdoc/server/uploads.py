@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from starlette.datastructures import UploadFile
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
@@ -34,6 +36,9 @@ RAW = (
     "image/gif",
 )
 """Content types of one document. What it is, its content says, as everywhere in hushdoc."""
+
+_BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{1,70}")
+"""RFC 2046, section 5.1.1."""
 
 MAX_FIELDS = 200
 MAX_FIELD_BYTES = 100_000
@@ -109,34 +114,58 @@ async def _form(
     request: Request, limits: Limits, count: Callable[[int], None]
 ) -> tuple[list[Upload], dict[str, list[str]]]:
     parser = _InMemory(
-        request.headers,
+        _content_type(request),
         _bounded(request, limits, count),
         max_files=limits.max_files,
         max_fields=MAX_FIELDS,
         max_part_size=MAX_FIELD_BYTES,
     )
-    try:
-        form = await parser.parse()
-    except MultiPartException as error:
-        raise RequestRefusedError(
-            f"The form can't be read: {printable(error.message, 200)} Send {MULTIPART} with up to "
-            f"{limits.max_files} files.",
-            code="BAD_FORM",
-        ) from error
     uploads: list[Upload] = []
     fields: dict[str, list[str]] = {}
-    for name, value in form.multi_items():
-        if isinstance(value, UploadFile):
-            own = printable(value.filename or NAMELESS, 200)
-            uploads.append(Upload(name=own, content=await value.read()))
-            await value.close()
-        else:
-            fields.setdefault(name, []).append(value)
+    try:
+        form = await parser.parse()
+        for name, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                own = printable(_from_bytes(value.filename or NAMELESS), 200)
+                uploads.append(Upload(name=own, content=await value.read()))
+                await value.close()
+            else:
+                fields.setdefault(_from_bytes(name), []).append(_from_bytes(value))
+    except MultiPartException as error:
+        raise _bad_form(printable(error.message, 200), limits) from error
+    except UnicodeDecodeError as error:
+        raise _bad_form("A name or a field is not UTF-8.", limits) from error
     if not uploads:
         raise RequestRefusedError(
             "The form holds no file. Give at least one part a file name.", code="BAD_FORM"
         )
     return uploads, fields
+
+
+def _content_type(request: Request) -> Headers:
+    """Returns the header that the parser of forms reads; Latin-1 keeps every byte as it is."""
+    _, given = parse_options_header(request.headers["content-type"])
+    boundary = given.get(b"boundary", b"").decode("latin-1")
+    if not _BOUNDARY.fullmatch(boundary):
+        raise RequestRefusedError(
+            f"The boundary of the form is {short_repr(boundary)}; expected 1 to 70 characters as "
+            f"in RFC 2046. Send {MULTIPART}; boundary=...",
+            code="BAD_FORM",
+        )
+    return Headers({"content-type": f'{MULTIPART}; boundary="{boundary}"; charset=latin-1'})
+
+
+def _from_bytes(text: str) -> str:
+    """Returns the UTF-8 that was read as Latin-1: a client's own charset could take hours."""
+    return text.encode("latin-1").decode("utf-8")
+
+
+def _bad_form(why: str, limits: Limits) -> RequestRefusedError:
+    return RequestRefusedError(
+        f"The form can't be read: {why} Send {MULTIPART} in UTF-8 with up to {limits.max_files} "
+        "files.",
+        code="BAD_FORM",
+    )
 
 
 def options(

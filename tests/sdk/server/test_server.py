@@ -24,7 +24,7 @@ pytest.importorskip("fastapi", reason="the extra [server] is not installed")
 import hushdoc_builders
 import hushdoc_pdf_files as pdfs
 import hushdoc_tiny
-from hushdoc_servers import Reply, Running, serving
+from hushdoc_servers import BOUNDARY, Reply, Running, form, serving
 
 import hushdoc
 from hushdoc.commands import sample
@@ -54,6 +54,11 @@ WORDS = {
     ],
 }
 TEXT = b"The board may distribute the assets. Nothing else is said about dividends."
+FORM = f"multipart/form-data; boundary={BOUNDARY}"
+NOT_UTF8 = [
+    form((name, TEXT), **{option: text}).replace(b"?", b"\xe4")
+    for name, option, text in (("?", "model", "m"), ("t", "?", "m"), ("t", "model", "?"))
+]
 SMALL = Limits(
     max_body_bytes=60_000,
     max_files=3,
@@ -282,6 +287,10 @@ def test_an_unforeseen_failure_is_one_problem_without_its_message(
         ("/v1/extract?model=other", TEXT, "text/plain", 404, "NO_SUCH_MODEL"),
         ("/v1/ask?question=total", TEXT, "text/plain", 404, "NO_SUCH_MODEL"),
         ("/v1/extract", b"no form", "multipart/form-data", 400, "BAD_FORM"),
+        ("/v1/extract", b"no form", 'multipart/form-data; boundary=a"b', 400, "BAD_FORM"),
+        ("/v1/extract", NOT_UTF8[0], FORM, 400, "BAD_FORM"),
+        ("/v1/extract", NOT_UTF8[1], FORM, 400, "BAD_FORM"),
+        ("/v1/extract", NOT_UTF8[2], FORM, 400, "BAD_FORM"),
     ],
 )
 def test_what_can_t_be_used_is_refused_with_a_code(
@@ -289,6 +298,14 @@ def test_what_can_t_be_used_is_refused_with_a_code(
 ) -> None:
     reply = strict.ask(path, body, kind)
     assert (reply.status, reply.code) == (status, code)
+
+
+@pytest.mark.parametrize("charset", ["punycode", "utf-16", "no-such", "latin-1", "UTF-8"])
+def test_a_form_is_utf_8_whatever_its_client_calls_it(server: Running, charset: str) -> None:
+    """Python's decoder of Punycode takes a hundred times as long for ten times the text."""
+    sent = form(("\xe4.txt", TEXT), model="clauses")
+    reply = server.ask("/v1/extract", sent, f"{FORM}; charset={charset}")
+    assert (reply.status, reply.json["document_id"]) == (200, "\xe4.txt")
 
 
 def test_more_words_files_or_bytes_than_allowed_are_refused(strict: Running) -> None:
