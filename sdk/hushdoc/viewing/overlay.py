@@ -14,6 +14,7 @@ from hushdoc.document.page import Page
 from hushdoc.errors import BoxError
 from hushdoc.viewing import rendition
 from hushdoc.viewing.fields import PlacedField
+from hushdoc.viewing.rectangles import filled
 from hushdoc.viewing.rendition import INK, PAPER, RULE, View, font_of, single_line
 
 if TYPE_CHECKING:
@@ -142,8 +143,14 @@ def _captions(
     the legend have to do.
     """
     font = font_of(view.font_size)
-    taken = [view.place(word.box) for word in view.page.words]
-    taken += [view.place(item.box, margin=view.unit) for item in fields]
+    taken = filled(
+        view.width,
+        view.height,
+        [
+            *(view.place(word.box) for word in view.page.words),
+            *(view.place(item.box, margin=view.unit) for item in fields),
+        ],
+    )
     height = round(font.getbbox("Ag")[3]) + 2 * view.unit
     left_out = 0
     for item in fields:
@@ -152,10 +159,10 @@ def _captions(
         for text in (*scored, label):
             size = (round(font.getlength(text)) + 4 * view.unit, height)
             spots = _spots(view, view.place(item.box, margin=view.unit), size)
-            free = [spot for spot in spots if not any(_touch(spot, other) for other in taken)]
-            if free:
-                taken.append(free[0])
-                _caption(pen, free[0], text, font, looks[item.label].colour)
+            free = next((s for s in spots if not taken[s[1] : s[3], s[0] : s[2]].any()), None)
+            if free is not None:
+                taken[free[1] : free[3], free[0] : free[2]] = True
+                _caption(pen, free, text, font, looks[item.label].colour)
                 break
         else:
             left_out += 1
@@ -195,11 +202,6 @@ def _spots(
         for x, y in corners
     ]
     return [(x, y, x + width, y + height) for x, y in inside]
-
-
-def _touch(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:
-    across = min(one[2], other[2]) > max(one[0], other[0])
-    return across and min(one[3], other[3]) > max(one[1], other[1])
 
 
 def _text_on(colour: Colour) -> Colour:

@@ -25,6 +25,7 @@ from hushdoc.viewing import rendition
 from hushdoc.viewing.fields import ViewedField
 from hushdoc.viewing.matching import Covered, Runs
 from hushdoc.viewing.normalised_text import bare, normalised, normalised_with_places, places
+from hushdoc.viewing.rectangles import filled, hidden
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -115,7 +116,7 @@ def redact(
 
 def covered(page: Page, boxes: Iterable[Box]) -> Image.Image | None:
     """Returns a page's image under opaque boxes, without metadata; None where it has none."""
-    from PIL import Image, ImageDraw
+    from PIL import Image
 
     from hushdoc.reading import page_image
 
@@ -125,10 +126,11 @@ def covered(page: Page, boxes: Iterable[Box]) -> Image.Image | None:
     image = Image.new("RGB", found.size)
     # Pixels only: metadata of the file is left behind.
     image.paste(found)
-    pen = ImageDraw.Draw(image)
-    for box in boxes:
-        corners = (math.floor(box.x0), math.floor(box.y0), math.ceil(box.x1), math.ceil(box.y1))
-        pen.rectangle(corners, fill=COVER)
+    corners = [
+        (math.floor(box.x0), math.floor(box.y0), math.ceil(box.x1) + 1, math.ceil(box.y1) + 1)
+        for box in boxes
+    ]
+    image.paste(COVER, mask=Image.fromarray(filled(*image.size, corners)))
     return image
 
 
@@ -223,26 +225,10 @@ def _grown(box: Box, page: Page) -> Box:
 
 def _without(page: Page, ids: Collection[int], covers: Sequence[Box]) -> Page:
     """Returns the page without words, without what lies under their boxes, without its image."""
-    kept = tuple(
-        word
-        for index, word in enumerate(page.words)
-        if index not in ids and all(_overlap(word.box, box) <= _MOST_COVERED for box in covers)
-    )
+    left = [word for index, word in enumerate(page.words) if index not in ids]
+    under = hidden([word.box for word in left], covers, _MOST_COVERED)
+    kept = tuple(word for word, is_under in zip(left, under, strict=True) if not is_under)
     return replace(page, words=kept, image=None, frame=0)
-
-
-def _overlap(box: Box, cover: Box) -> float:
-    """Returns which share of a box a cover hides; a line or point counts as whole."""
-    shares = []
-    for low, high, first, last in (
-        (box.x0, box.x1, cover.x0, cover.x1),
-        (box.y0, box.y1, cover.y0, cover.y1),
-    ):
-        if low == high:
-            shares.append(1.0 if first <= low <= last else 0.0)
-        else:
-            shares.append(max(0.0, min(high, last) - max(low, first)) / (high - low))
-    return shares[0] * shares[1]
 
 
 def _of_text(

@@ -20,7 +20,7 @@ from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import InputError, OutputExistsError
 from hushdoc.reading.opening import open_document
 from hushdoc.viewing import normalised_text
-from hushdoc.viewing.redaction import MARK, Redaction, redact
+from hushdoc.viewing.redaction import MARK, Redaction, covered, redact
 
 WIDTH, HEIGHT = 400, 200
 
@@ -117,6 +117,21 @@ def test_images_are_black_there_and_unchanged_elsewhere(tmp_path: Path) -> None:
         rows, columns = slice(int(box.y0), int(box.y1)), slice(int(box.x0) + 4, int(box.x1) - 4)
         assert (after[rows, columns] == before[rows, columns]).all()
     assert made.document.pages[0].image == tmp_path / "out/page-0.png"
+
+
+def test_covers_reach_as_far_as_whole_pixels_do(tmp_path: Path) -> None:
+    page = document(image(tmp_path / "scan.png")).pages[0]
+    boxes = [Box(x0=3.2, y0=5, x1=80.5, y1=20), Box(x0=60, y0=15.9, x1=WIDTH, y1=HEIGHT)]
+    expected = Image.open(tmp_path / "scan.png").convert("RGB")
+    pen = ImageDraw.Draw(expected)
+    for corners in ((3, 5, 81, 20), (60, 15, WIDTH, HEIGHT)):  # the last pixel too
+        pen.rectangle(corners, fill="black")
+    made = covered(page, boxes)
+    assert made is not None
+    assert (np.asarray(made) == np.asarray(expected)).all()
+    unchanged = covered(page, [])
+    assert unchanged is not None
+    assert np.asarray(unchanged).max() == 255
 
 
 def test_nothing_that_was_written_holds_what_was_removed(tmp_path: Path) -> None:
