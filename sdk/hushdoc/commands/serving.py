@@ -188,6 +188,7 @@ def _limits(options: argparse.Namespace) -> Limits:
         limits = Limits(
             max_body_bytes=size,
             max_held_bytes=max(Limits().max_held_bytes, size),
+            max_answer_bytes=max(Limits().max_answer_bytes, 4 * size),
             answer_seconds=options.answer_limit,
             queue=options.queue,
             reading=reading,

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import io
-import tempfile
+import time
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from hushdoc.document.document import Document
-from hushdoc.errors import EmptyDocumentError, InputError
+from hushdoc.errors import EmptyDocumentError, InputError, LimitExceededError
 from hushdoc.reading.opening import noted_document
 from hushdoc.server.limits import Limits
 from hushdoc.server.problems import RequestRefusedError
 from hushdoc.server.uploads import Upload
-from hushdoc.viewing.redaction import redact
+from hushdoc.server.work import timed_out
+from hushdoc.viewing.redaction import redacted_files
 
 Options = Mapping[str, Sequence[str]]
+Files = Iterable[tuple[str, bytes]]
 ZIP = "application/zip"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verb:
-    """One kind of request: its options with what they mean, and what it answers."""
+    """One kind of request: its options with what they mean, and what it answers: JSON or files."""
 
     summary: str
     options: Mapping[str, str]
-    answer: Callable[[Any, Document, Options], dict[str, Any] | bytes]
+    answer: Callable[[Any, Document, Options], dict[str, Any] | Files]
 
 
 def opened(upload: Upload, limits: Limits, ocr: str) -> tuple[Document, tuple[str, ...]]:
@@ -41,14 +42,37 @@ def opened(upload: Upload, limits: Limits, ocr: str) -> tuple[Document, tuple[st
 def answered(
     verb: Verb, model: Any, upload: Upload, options: Options, *, limits: Limits, ocr: str
 ) -> dict[str, Any] | bytes:
-    """Returns what a model answers about one upload."""
+    """Returns what a model answers about one upload, files as an archive."""
+    until = time.monotonic() + limits.answer_seconds
     if not upload.content:
         raise EmptyDocumentError("The file is empty: it has 0 bytes. Check its origin.")
     document, notes = opened(upload, limits, ocr)
     found = verb.answer(model, document, options)
-    if isinstance(found, dict) and notes:
+    if not isinstance(found, dict):
+        return _packed(found, limits, until)
+    if notes:
         found["warnings"] = [*found.get("warnings", ()), *notes]
     return found
+
+
+def _packed(files: Files, limits: Limits, until: float) -> bytes:
+    """Returns an archive of files, which are made one after another within size and time."""
+    size = 0
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in files:
+            size += len(content)
+            if size > limits.max_answer_bytes:
+                raise LimitExceededError(
+                    f"The files of the answer have more than {limits.max_answer_bytes} bytes. Send "
+                    "fewer pages at once, or smaller ones."
+                )
+            if time.monotonic() > until:
+                raise timed_out(limits)
+            is_compressed = name.endswith(".png")
+            kind = zipfile.ZIP_STORED if is_compressed else zipfile.ZIP_DEFLATED
+            archive.writestr(name, content, kind)
+    return stream.getvalue()
 
 
 def _extract(model: Any, document: Document, options: Options) -> dict[str, Any]:
@@ -77,7 +101,7 @@ def _embed(model: Any, document: Document, options: Options) -> dict[str, Any]:
     return found
 
 
-def _redact(model: Any, document: Document, options: Options) -> bytes:
+def _redact(model: Any, document: Document, options: Options) -> Files:
     labels = list(options.get("label", ())) or None
     unknown = sorted(set(labels or ()) - set(model.labels.fields))
     if unknown:
@@ -87,15 +111,8 @@ def _redact(model: Any, document: Document, options: Options) -> bytes:
     found = model.extract(document)
     # What the model is unsure of is removed too: too much is better than too little.
     fields = (*found.fields, *found.below_threshold)
-    # What is written holds nothing that is not in the answer, and nobody else may read it.
-    with tempfile.TemporaryDirectory(prefix="hushdoc-") as folder:
-        out = Path(folder, "redacted")
-        redact(replace(document, id="document"), fields, labels=labels, out=out)
-        stream = io.BytesIO()
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in sorted(out.iterdir()):
-                archive.write(path, path.name)
-    return stream.getvalue()
+    # What is packed holds nothing that is not in the answer, such as the name of the upload.
+    return redacted_files(replace(document, id="document"), fields, labels=labels)
 
 
 def _one(options: Options, name: str, default: str) -> str:

@@ -15,6 +15,7 @@ class Limits:
     Attributes:
         max_body_bytes: Bytes of one request's body.
         max_held_bytes: Bytes of all bodies in memory together; beyond, clients are asked to wait.
+        max_answer_bytes: Bytes of the files in one answer, such as images of redacted pages.
         max_files: Files of one request.
         max_connections: Open connections.
         upload_seconds: How long a client may take to send a request: its head, then its body.
@@ -31,6 +32,7 @@ class Limits:
 
     max_body_bytes: int = 32 * 2**20
     max_held_bytes: int = 512 * 2**20
+    max_answer_bytes: int = 128 * 2**20
     max_files: int = 20
     max_connections: int = 1000
     upload_seconds: float = 30.0

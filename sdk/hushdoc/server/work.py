@@ -22,6 +22,15 @@ class ClientGoneError(Exception):
     """Says that nobody waits for an answer any more."""
 
 
+def timed_out(limits: Limits) -> RequestRefusedError:
+    """Returns the error of an answer that takes too long (ANSWER_TIMEOUT)."""
+    return RequestRefusedError(
+        f"Answering took more than {limits.answer_seconds:g} seconds. Send fewer pages at once.",
+        code="ANSWER_TIMEOUT",
+        status=HTTPStatus.GATEWAY_TIMEOUT,
+    )
+
+
 class Work:
     """The threads that read and answer documents, and the queue before them.
 
@@ -94,12 +103,7 @@ class Work:
         except TimeoutError as error:
             if not answer.cancelled():  # the call itself raised it
                 raise
-            raise RequestRefusedError(
-                f"Answering took more than {self._limits.answer_seconds:g} seconds. Send fewer "
-                "pages at once.",
-                code="ANSWER_TIMEOUT",
-                status=HTTPStatus.GATEWAY_TIMEOUT,
-            ) from error
+            raise timed_out(self._limits) from error
 
     def close(self) -> None:
         """Ends the threads once what they run has ended."""

@@ -7,10 +7,11 @@ What stays is that something stood there, and on a page how wide it was.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,9 +90,76 @@ def redact(
         OutputWriteError: The disk is full or not writable; nothing half-written stays.
         MissingExtraError: A package that a page's image needs is not installed.
     """
+    folder = None if out is None else arguments.path(out, what="The folder of the result")
+    left = _left(document, fields, labels=labels, repeats=repeats)
+    if folder is None:
+        return Redaction(document=left.document, counts=left.counts, folder=None)
+    with atomic_files.new_folder(folder) as partial:
+        for name, content in left.files(document):
+            (partial / name).write_bytes(content)
+    written = left.naming(document, folder)
+    return Redaction(document=written, counts=left.counts, folder=folder)
+
+
+def redacted_files(
+    document: Document, fields: Iterable[ViewedField], *, labels: Collection[str] | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """Yields what `redact` writes, name and content, and makes each image when it is asked for.
+
+    Raises:
+        InputError: As `redact` does.
+        MissingExtraError: As `redact` does.
+    """
+    return _left(document, fields, labels=labels, repeats=True).files(document)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Left:
+    """What is left of a document, and the boxes over the rest on each of its pages."""
+
+    document: Document
+    counts: dict[str, int]
+    covers: Sequence[Sequence[Box]]
+
+    def files(self, original: Document) -> Iterator[tuple[str, bytes]]:
+        """Yields the pages' images and document.json."""
+        names = _image_names(original)
+        if any(names):
+            rendition.require_pillow()
+        for page, name, boxes in zip(original.pages, names, self.covers, strict=False):
+            image = None if name is None else covered(page, boxes)
+            if name is not None and image is not None:
+                stream = io.BytesIO()
+                image.save(stream, format="PNG")
+                yield name, stream.getvalue()
+        content = json.dumps(self.naming(original).to_dict(), ensure_ascii=True, indent=2)
+        yield "document.json", (content + "\n").encode("ascii")
+
+    def naming(self, original: Document, folder: Path | None = None) -> Document:
+        """Returns what is left with the names of its images."""
+        pages = tuple(
+            page if name is None else replace(page, image=(folder or Path()) / name)
+            for page, name in zip(self.document.pages, _image_names(original), strict=True)
+        )
+        return replace(self.document, pages=pages)
+
+
+def _image_names(document: Document) -> list[str | None]:
+    return [
+        None if page.image is None else f"page-{number}.png"
+        for number, page in enumerate(document.pages)
+    ]
+
+
+def _left(
+    document: Document,
+    fields: Iterable[ViewedField],
+    *,
+    labels: Collection[str] | None,
+    repeats: bool,
+) -> _Left:
     if isinstance(labels, str):
         raise ValueError(f"labels is {labels!r}; expected a collection of names, not one string.")
-    folder = None if out is None else arguments.path(out, what="The folder of the result")
     with arguments.expecting("What should be fields or labels", "such as Extraction.fields"):
         named = [(item.label, item) for item in fields]
         chosen = [item for label, item in named if labels is None or label in labels]
@@ -108,10 +176,7 @@ def redact(
             for page, ids, boxes in zip(document.pages, gone, covers, strict=True)
         )
         redacted = replace(document, pages=pages)
-    if folder is None:
-        return Redaction(document=redacted, counts=dict(counts), folder=None)
-    written = _write(folder, document, redacted, covers)
-    return Redaction(document=written, counts=dict(counts), folder=folder)
+    return _Left(document=redacted, counts=dict(counts), covers=covers)
 
 
 def covered(page: Page, boxes: Iterable[Box]) -> Image.Image | None:
@@ -268,29 +333,3 @@ def _of_text(
             parts += [text[last:start], MARK]
         last = max(last, stop)
     return replace(document, text="".join([*parts, text[last:]]))
-
-
-def _write(
-    folder: Path, document: Document, redacted: Document, covers: Sequence[Sequence[Box]]
-) -> Document:
-    """Writes what is left and returns it with the names of its images."""
-    with_image = [page.image is not None for page in document.pages]
-    if any(with_image):
-        rendition.require_pillow()
-    names = [f"page-{number}.png" if here else None for number, here in enumerate(with_image)]
-
-    def naming(place: Path | None) -> Document:
-        pages = tuple(
-            page if name is None else replace(page, image=(place or Path()) / name)
-            for page, name in zip(redacted.pages, names, strict=True)
-        )
-        return replace(redacted, pages=pages)
-
-    with atomic_files.new_folder(folder) as partial:
-        for page, name, boxes in zip(document.pages, names, covers, strict=False):
-            image = None if name is None else covered(page, boxes)
-            if name is not None and image is not None:
-                image.save(partial / name, format="PNG")
-        content = json.dumps(naming(None).to_dict(), ensure_ascii=True, indent=2)
-        (partial / "document.json").write_text(content + "\n", encoding="ascii")
-    return naming(folder)

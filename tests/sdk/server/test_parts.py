@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import shutil
 import signal
@@ -12,8 +13,13 @@ import sys
 import threading
 import time
 import urllib.request
+<<<<<<< HEAD
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+=======
+import zipfile
+from collections.abc import Awaitable, Callable, Iterator
+>>>>>>> 4d0ee5c6 (Bound what redaction answers with, and make no page once its time is over)
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,11 +32,13 @@ from hushdoc_command_runs import refusal, run
 
 from hushdoc.commands import sample
 from hushdoc.commands.command_line import main
-from hushdoc.errors import HushdocError, InputError
+from hushdoc.errors import HushdocError, InputError, LimitExceededError
 from hushdoc.server import running, tokens
+from hushdoc.server.answers import Verb, answered
 from hushdoc.server.limits import Limits
 from hushdoc.server.problems import RequestRefusedError, problem_of
 from hushdoc.server.tokens import Tokens
+from hushdoc.server.uploads import Upload
 from hushdoc.server.work import ClientGoneError, Work
 
 MODEL = Path(sample.__file__).parents[1] / "sample" / "model"
@@ -154,6 +162,34 @@ def test_all_bodies_together_have_a_limit() -> None:
 def test_limits_that_let_nothing_through_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected|no request"):
         Limits(**change)
+
+
+def test_an_archive_is_made_within_size_and_time() -> None:
+    made: list[int] = []
+
+    def files(seconds: float) -> Iterator[tuple[str, bytes]]:
+        for number in range(9):
+            made.append(number)
+            time.sleep(seconds)
+            yield f"page-{number}.png", bytes(400)
+
+    def archive(seconds: float = 0, **changes: Any) -> bytes:
+        made.clear()
+        verb = Verb(summary="s", options={}, answer=lambda *_: files(seconds))
+        upload, limits = Upload(name="t", content=b"A text."), Limits(**changes)
+        found = answered(verb, None, upload, {}, limits=limits, ocr="none")
+        assert isinstance(found, bytes)
+        return found
+
+    with zipfile.ZipFile(io.BytesIO(archive(max_answer_bytes=3600))) as opened:
+        assert [opened.read(f"page-{number}.png") for number in made] == [bytes(400)] * 9
+    with pytest.raises(LimitExceededError, match="more than 1000 bytes"):
+        archive(max_answer_bytes=1000)
+    assert made == [0, 1, 2]
+    with pytest.raises(RequestRefusedError) as refused:
+        archive(seconds=0.3, answer_seconds=1)
+    assert refused.value.code == "ANSWER_TIMEOUT"
+    assert len(made) < 6
 
 
 def test_every_error_is_a_problem_with_its_code() -> None:

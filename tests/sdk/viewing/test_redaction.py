@@ -20,7 +20,7 @@ from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import InputError, OutputExistsError
 from hushdoc.reading.opening import open_document
 from hushdoc.viewing import normalised_text
-from hushdoc.viewing.redaction import MARK, Redaction, covered, redact
+from hushdoc.viewing.redaction import MARK, Redaction, covered, redact, redacted_files
 
 WIDTH, HEIGHT = 400, 200
 
@@ -147,6 +147,18 @@ def test_nothing_that_was_written_holds_what_was_removed(tmp_path: Path) -> None
     back = open_document(tmp_path / "out/document.json")
     assert [item.text for item in back.pages[0].words] == ["Name:", "Total", "12.50", "signed"]
     assert back.pages[0].image == tmp_path / "out/page-0.png"
+
+
+def test_files_are_made_one_by_one_as_they_are_written(tmp_path: Path) -> None:
+    asked = document(image(tmp_path / "scan.png"))
+    redact(asked, [NAME], out=tmp_path / "out")
+    made = redacted_files(asked, [NAME, TOTAL], labels={"name"})
+    for name, content in made:
+        assert (tmp_path / "out" / name).read_bytes() == content
+        (tmp_path / "out" / name).unlink()
+    assert list((tmp_path / "out").iterdir()) == []
+    with pytest.raises(InputError):
+        next(redacted_files(document(tmp_path / "gone.png"), [NAME]))
 
 
 def test_what_cannot_be_covered_is_refused_whole(tmp_path: Path) -> None:
