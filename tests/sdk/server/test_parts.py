@@ -13,13 +13,9 @@ import sys
 import threading
 import time
 import urllib.request
-<<<<<<< HEAD
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-=======
 import zipfile
 from collections.abc import Awaitable, Callable, Iterator
->>>>>>> 4d0ee5c6 (Bound what redaction answers with, and make no page once its time is over)
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
