@@ -142,6 +142,8 @@ def run(options: argparse.Namespace) -> int:
         options.refuse_usage("name at least one ARTIFACT")
     if (options.tls_cert is None) != (options.tls_key is None):
         options.refuse_usage("--tls-cert and --tls-key go together")
+    if not 0 <= options.port < 1 << 16:
+        options.refuse_usage(f"--port is {options.port}; expected a number from 0 to 65535")
     if not 0 < options.recheck <= 86_400:
         options.refuse_usage("--recheck takes a number of seconds up to a day")
     address = running.Address(
@@ -171,8 +173,10 @@ def run(options: argparse.Namespace) -> int:
     scheme = "http" if address.certificate is None else "https"
     for item in models.by_name.values():
         print(f"hushdoc serve: {printable(repr(item.model))}", file=sys.stderr)
-    print(f"Listening on {scheme}://{options.host}:{bound.getsockname()[1]}", flush=True)
-    running.run(built, address, limits, bound)
+    made = running.server(built, address, limits)
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    print(f"Listening on {scheme}://{host}:{bound.getsockname()[1]}", flush=True)
+    running.run(made, bound)
     return 0
 
 

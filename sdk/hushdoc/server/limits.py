@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 
+from hushdoc.arguments import short_repr
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.system.cores import usable_cores
+
+MAX_SECONDS = 86_400
+"""Longest time that a limit may be: a day."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,10 +53,11 @@ class Limits:
             if isinstance(value, ReadingLimits):
                 continue
             whole = not item.name.endswith("_seconds")
-            least = 0 if item.name == "queue" else 1
-            if not (type(value) is int or (not whole and type(value) is float)) or value < least:
-                kind = "an integer" if whole else "a number"
-                raise ValueError(f"{item.name} is {value!r}; expected {kind} >= {least}.")
+            least, most = 0 if item.name == "queue" else 1, math.inf if whole else MAX_SECONDS
+            known = type(value) is int or (not whole and type(value) is float)
+            if not (known and least <= value <= most):
+                expected = f"an integer >= {least}" if whole else f"a number from 1 to {most}"
+                raise ValueError(f"{item.name} is {short_repr(value, 40)}; expected {expected}.")
         if self.max_body_bytes > self.max_held_bytes:
             raise ValueError(
                 f"max_body_bytes is {self.max_body_bytes}; no request is larger than all of them "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import signal
 import socket
 from contextlib import closing
 from dataclasses import dataclass
@@ -112,11 +114,13 @@ class _Protocol(H11Protocol):
 
 def server(app: FastAPI, address: Address, limits: Limits) -> uvicorn.Server:
     """Returns the server of an application; `run` with a socket begins it."""
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it tells of bytes of a form
     config = uvicorn.Config(
         app,
         http=type("Protocol", (_Protocol,), {"limits": limits}),
         loop="asyncio",
         log_config=None,
+        log_level="error",  # what it warns of is no line of JSON, and the client is told of it
         access_log=False,  # its lines hold queries
         server_header=False,
         date_header=True,
@@ -138,7 +142,12 @@ def server(app: FastAPI, address: Address, limits: Limits) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def run(app: FastAPI, address: Address, limits: Limits, bound: socket.socket) -> None:
-    """Answers until the process is told to stop (SIGTERM, Ctrl-C)."""
-    with closing(bound):
-        server(app, address, limits).run(sockets=[bound])
+def run(made: uvicorn.Server, bound: socket.socket) -> None:
+    """Answers until the process is told to stop: by Ctrl-C, or SIGTERM, which is no failure."""
+    # uvicorn sends itself the signal that ended it again, to whoever listened before.
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        with closing(bound):
+            made.run(sockets=[bound])
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 import shutil
 import signal
@@ -321,5 +322,62 @@ def test_a_server_that_is_told_to_stop_finishes_what_it_took(tmp_path: Path) -> 
         for thread in threads:
             thread.join(120)
         assert replies == [200, 200, 200]
-        assert process.wait(60) in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+        assert process.wait(60) == 0
         assert "Traceback" not in process.stderr.read()
+
+
+def test_what_is_said_on_standard_error_is_a_line_of_json_for_each_request() -> None:
+    command = [sys.executable, "-m", "hushdoc", "serve", f"invoices={MODEL}", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--ocr", "none"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        port = int(process.stdout.readline().rpartition(":")[2])
+        form = b"POST /v1/extract HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nConnection: close\r\n"
+        form += b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--oo"
+        for sent in (b"no request\r\n\r\n", form):
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as one:
+                one.sendall(sent)
+                assert one.recv(100).startswith(b"HTTP/1.1 400")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        said = [line for line in process.stderr if not line.startswith("hushdoc")]
+    assert [json.loads(line)["status"] for line in said] == [400]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [("--port", "99999"), ("--port", "-1"), ("--answer-limit", "nan"), ("--answer-limit", "inf")],
+)
+def test_values_that_no_server_can_have_are_wrong_usage(
+    wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", str(MODEL), *wrong])
+    assert ended.value.code == 2
+    told = capsys.readouterr()
+    assert "expected a number from" in told.err
+    assert not told.out
+
+
+def test_an_address_of_ipv6_is_told_as_a_url(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(running, "run", lambda made, bound: bound.close())
+    monkeypatch.setattr(
+        running, "listening", lambda address: socket.create_server(("127.0.0.1", 0))
+    )
+    assert main(["serve", f"invoices={MODEL}", "--host", "::1", "--port", "0"]) == 0
+    assert capsys.readouterr().out.startswith("Listening on http://[::1]:")
+
+
+def test_nothing_is_announced_that_can_not_begin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "no.pem").write_text("no key")
+    files = [
+        word for name in ("cert", "key") for word in (f"--tls-{name}", str(tmp_path / "no.pem"))
+    ]
+    assert main(["serve", f"invoices={MODEL}", "--port", "0", *files]) == 3
+    assert not capsys.readouterr().out
