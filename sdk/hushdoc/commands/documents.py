@@ -113,20 +113,61 @@ def _piped(content: bytes, meaning: str) -> Iterator[Source]:
             f"The list on standard input is longer than {ReadingLimits().max_bytes} bytes. Pass it "
             "in parts."
         )
-    separator = b"\0" if b"\0" in content else b"\n"
-    paths = [os.fsdecode(line.removesuffix(b"\r")) for line in content.split(separator)]
-    paths = [path for path in paths if path]
-    if not any(map(os.path.lexists, paths)):
+    paths = _listed(content)
+    there = sum(map(os.path.lexists, paths))
+    if there == 0:
         raise InputError(
             "Standard input is no list of paths: it names no file or folder that exists. Give one "
             "path a line, or separate them by NUL; a text that is a document itself is read with "
             "--stdin document."
+        )
+    if meaning == "auto" and 2 * there < len(paths):  # a text may have a line "." or "/"
+        raise InputError(
+            f"Standard input is hardly a list of paths: {there} of its {len(paths)} lines name a "
+            "file or folder that exists. Say --stdin list if it is one, --stdin document if it is "
+            "a text."
         )
     for path in paths:
         if os.path.isdir(path):
             yield from _inside(path, PurePath(_below(path)))
         else:
             yield Source(path=path, name=_below(path), alone=False)
+
+
+def _listed(content: bytes) -> list[str]:
+    """Returns the paths of a list, whose bytes are those of names unless it has a mark."""
+    from hushdoc.reading.text import encoding_of
+
+    encoding, mark = encoding_of(content)
+    content = content[mark:]
+    if encoding != "utf-8":
+        try:
+            content = os.fsencode(content.decode(encoding))
+        except UnicodeError as problem:
+            raise InputError(
+                f"The list on standard input begins with the byte order mark of "
+                f"{encoding.upper()}, and holds what is none or no name here. Give it in UTF-8."
+            ) from problem
+    lines = content.split(b"\0" if b"\0" in content else b"\n")
+    if b"\0" in content and _is_wide(lines):
+        raise InputError(
+            "Standard input is no list of paths separated by NUL: it looks like UTF-16 or UTF-32 "
+            "without a byte order mark. Convert it: iconv -f UTF-16LE -t UTF-8. Of files whose "
+            "names have one letter, give ./x for x."
+        )
+    return [os.fsdecode(line) for line in (line.removesuffix(b"\r") for line in lines) if line]
+
+
+def _is_wide(lines: list[bytes]) -> bool:
+    """Returns whether the NULs of a list stand in its characters: UTF-16 or UTF-32."""
+    ended = lines[:-1] if lines[-1] == b"" else lines
+    short = sum(len(line) == 1 for line in ended)
+    return len(ended) > 1 and (
+        b"" in ended
+        or b"/" in ended
+        or 2 * short > len(ended)
+        or any(line.startswith(b"\n") or line.endswith(b"\n") for line in ended)
+    )
 
 
 def _is_list(content: bytes) -> bool:

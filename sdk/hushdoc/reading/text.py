@@ -23,11 +23,16 @@ _BINARY = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Characters that no text file holds; tabs, line ends, form feeds and escapes are let through."""
 
 
-def decoded(content: bytes, *, id: str) -> str:
-    """Returns the characters of a text file: UTF-8, or UTF-16 or UTF-32 with a byte order mark."""
-    encoding, skipped = next(
+def encoding_of(content: bytes) -> tuple[str, int]:
+    """Returns what a byte order mark says, UTF-8 where there is none, and the mark's length."""
+    return next(
         ((name, len(mark)) for mark, name in _MARKS if content.startswith(mark)), ("utf-8", 0)
     )
+
+
+def decoded(content: bytes, *, id: str) -> str:
+    """Returns the characters of a text file: UTF-8, or UTF-16 or UTF-32 with a byte order mark."""
+    encoding, skipped = encoding_of(content)
     try:
         text = content[skipped:].decode(encoding)
     except UnicodeDecodeError as error:

@@ -117,6 +117,58 @@ def test_a_list_keeps_the_paths_that_it_names(
     ]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\0"])
+def test_a_list_with_a_byte_order_mark_names_the_same_paths(
+    folder: Path, encoding: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "é.txt").write_text("words")
+    piped(f"in/a.pdf{end}é.txt{end}".encode(encoding), monkeypatch)
+    assert [source.path for source in named("-")] == ["in/a.pdf", "é.txt"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("text", ["in/a.pdf\n", "./in", "中中/中/a.pdf", "/中中/中", "..中中\n"])
+@pytest.mark.parametrize("meaning", ["auto", "list"])
+def test_a_list_in_wide_characters_names_no_folder_by_one_of_them(
+    folder: Path, encoding: str, text: str, meaning: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piped(text.encode(encoding), monkeypatch)
+    with pytest.raises(InputError, match="Standard input is no list of paths"):
+        named("-", stdin=meaning)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfei", b"\xff\xfei\0\x00\xd8"])
+def test_a_list_that_is_not_what_its_mark_says_is_refused(
+    folder: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piped(content, monkeypatch)
+    with pytest.raises(InputError, match="byte order mark of UTF-16-LE.*Give it in UTF-8"):
+        named("-")
+
+
+def test_separated_by_nul_a_name_may_be_one_letter(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a").write_text("words")
+    piped(b"a\0in/b.txt\0", monkeypatch)
+    assert [source.path for source in named("-")] == ["a", "in/b.txt"]
+
+
+@pytest.mark.parametrize("line", [".", "..", "/", "in/b.txt"])
+def test_a_text_with_a_line_that_is_a_path_is_no_list(
+    folder: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = f"Dear Sir,\n{line}\nplease deliver".encode()
+    piped(content, monkeypatch)
+    with pytest.raises(InputError, match="1 of its 3 lines.*--stdin list"):
+        named("-")
+    piped(content, monkeypatch)
+    assert named("-", stdin="document")[0].content == content
+    piped(b"gone\nlost\nin/b.txt", monkeypatch)
+    assert len(named("-", stdin="list")) == 3
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="names that are no text, and hold line ends")
 def test_names_of_any_bytes_go_through_a_list(
     folder: Path, monkeypatch: pytest.MonkeyPatch
