@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath, PurePosixPath
 
 from hushdoc.commands.results import JOURNAL
@@ -29,6 +29,7 @@ class Source:
         path: The file, as it was reached; "-" for a document on standard input.
         name: Where its result stands in the folder of results, without an ending.
         alone: Whether the command line names the file itself, and not a folder or list.
+        single: Whether it is all that the command line names.
         content: The document on standard input.
         error: Why there is nothing to open.
     """
@@ -36,6 +37,7 @@ class Source:
     path: str
     name: str
     alone: bool = True
+    single: bool = False
     content: bytes | None = field(default=None, repr=False)
     error: InputError | None = None
 
@@ -45,8 +47,8 @@ class Source:
 
     @property
     def id(self) -> str:
-        """The name without its ending; the path in a folder or list, where names may be equal."""
-        return as_text(PurePath(self.path).stem if self.alone else self.path)
+        """The name of a single file without its ending; the path of several, to tell them apart."""
+        return as_text(PurePath(self.path).stem if self.single else self.path)
 
 
 def as_text(path: str) -> str:
@@ -65,7 +67,7 @@ def named(options: argparse.Namespace) -> list[Source]:
     found = [source for argument in options.documents for source in _named(argument, options)]
     if all(source.error is not None for source in found):
         raise found[0].error or InputError("No document was named. Name a file or folder.")
-    return found
+    return [replace(source, single=source.alone and len(found) == 1) for source in found]
 
 
 def apart(sources: Sequence[Source], endings: Iterable[str]) -> list[Source]:

@@ -222,7 +222,8 @@ class FieldModel(Model):
         Args:
             documents: Documents, paths of files, or functions that return a document, such as
                 `partial(open_document, path, password=...)`; taken a few at a time, so a generator
-                streams.
+                streams. An answer's `document_id` is the document's id, that of a path the file's
+                name without its ending; a Failure has the path.
             workers: How many documents are read at once, each by a thread of its own.
             on_error: "raise" stops at the first document that can't be read; "collect" yields a
                 Failure in its place and goes on.

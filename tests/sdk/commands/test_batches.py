@@ -218,6 +218,20 @@ def test_a_list_and_a_stream(
     assert [answer["document_id"] for answer in json.loads(capfd.readouterr().out)] == named
 
 
+def test_files_of_one_name_are_told_apart(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder / "b.txt").write_text((folder / "in/b.txt").read_text())
+    for options in (["--jsonl"], ["--json"]):
+        assert run("in/b.txt", "b.txt", *options) == 0
+        printed = capfd.readouterr().out
+        answers = json.loads(printed) if "--json" in options else map(json.loads, printed.splitlines())
+        assert [answer["document_id"] for answer in answers] == ["in/b.txt", "b.txt"]
+    assert run("in/b.txt", "b.txt", "--csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
+    assert list(dict.fromkeys(row["document_id"] for row in rows)) == ["in/b.txt", "b.txt"]
+    assert run("in/b.txt", "in/b.md", "--out", "out") == 0
+    assert json.loads((folder / "out/b.txt.json").read_text())["document_id"] == "in/b.txt"
+
+
 def test_an_empty_folder_is_said_so(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (folder / "empty").mkdir()
     with pytest.raises(InputError, match="The folder 'empty' holds no document"):

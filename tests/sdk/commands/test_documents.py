@@ -47,7 +47,8 @@ def test_a_folder_is_walked_in_order_without_hidden_files_and_results(folder: Pa
         ("in/sub/a", "sub/a"),
         ("in/b.txt", "b.txt"),
     ]
-    assert [source.id for source in found[-2:]] == ["in/sub/a", "b"]
+    assert [source.id for source in found[-2:]] == ["in/sub/a", "in/b.txt"]
+    assert [source.id for source in named("in/b.txt")] == ["b"]
     assert [source.name for source in apart(found, [".json"])] == [
         "a.pdf",
         "a.png",
