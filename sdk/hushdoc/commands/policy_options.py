@@ -163,6 +163,10 @@ def _found(artifact: Path) -> Path:
     elif sample.is_shipped(artifact):
         path, reason = sample.POLICY, "shipped for the model of `hushdoc sample` alone"
     else:
+        from hushdoc.artifact import folder
+
+        with folder.opened(artifact):  # a mistyped path is no question of policy
+            pass
         raise CertificateError(
             "No policy was given. Give --policy FILE, or --trust FILE with its limits; or set "
             f"{VARIABLE}, or write '{path}'.",

@@ -130,11 +130,11 @@ def test_wrong_usage_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_missing_policy_is_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HUSHDOC_POLICY", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", "/nonexistent")
-    assert main(["verify", "model"]) == 4
+    assert main(["verify", str(tmp_path)]) == 4
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("hushdoc verify: NO_POLICY: No policy was given. Give --policy FILE")
 

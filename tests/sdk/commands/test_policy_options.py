@@ -11,7 +11,7 @@ import pytest
 from hushdoc.certificate.recompute import RECOMPUTE_MODES
 from hushdoc.commands.parsing import CommandParser
 from hushdoc.commands.policy_options import VARIABLE, policy_from, policy_options, user_policy_file
-from hushdoc.errors import CertificateError, InputError
+from hushdoc.errors import ArtifactError, CertificateError, InputError
 from hushdoc.policy.policy import Policy
 
 LIMITS = "--max-epsilon 8 --max-delta 1e-5 --unit document"
@@ -34,6 +34,7 @@ def here(key: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    Path("model").mkdir()
     Path("trust.json").write_bytes(build.trust(key).to_json())
     Path("policy.toml").write_text(
         'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
@@ -167,6 +168,15 @@ def test_no_policy_is_taken_from_the_working_directory(monkeypatch: pytest.Monke
         monkeypatch.setenv(name, ".")
         with pytest.raises(CertificateError):
             parse("")
+
+
+@pytest.mark.parametrize("name", ["gone", "trust.json"])
+def test_what_is_no_folder_is_no_artifact_rather_than_one_without_a_policy(name: str) -> None:
+    options = parser().parse_args([])
+    options.artifact = Path(name)
+    with pytest.raises(ArtifactError, match=f"'{name}' can't be opened.*check the path") as raised:
+        policy_from(options)
+    assert raised.value.code == "BAD_ARTIFACT"
 
 
 @pytest.mark.parametrize(
