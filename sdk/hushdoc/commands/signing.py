@@ -272,7 +272,8 @@ def _signature(path: Path) -> bytes:
             code="BAD_SIGNATURE",
         ) from problem
     try:
-        return decode_base64(content.strip().decode("ascii"), "The signature")
+        # Programs that write base64 break its lines.
+        return decode_base64(b"".join(content.split()).decode("ascii"), "The signature")
     except (UnicodeDecodeError, CertificateError):
         return content
 

@@ -155,7 +155,7 @@ def test_a_key_that_can_not_be_read_changes_nothing(sealed: Path, tmp_path: Path
     assert envelope(sealed).read_bytes() == before
 
 
-@pytest.mark.parametrize("spelled", ["raw", "base64", "base64 with a line end"])
+@pytest.mark.parametrize("spelled", ["raw", "base64", "base64 with a line end", "base64 in lines"])
 def test_a_key_service_signs_the_message(
     key: Any, second: Any, sealed: Path, tmp_path: Path, spelled: str
 ) -> None:
@@ -164,8 +164,14 @@ def test_a_key_service_signs_the_message(
     assert run(sealed, "--message", message) == 0
     assert signers_of(sealed, key, second) == 1
     made = keys.sign_message(message.read_bytes(), second)  # what the service does
-    written = made if spelled == "raw" else base64.b64encode(made)
-    signature.write_bytes(written + (b"\n" if "line" in spelled else b""))
+    spellings = {
+        "raw": made,
+        "base64": base64.b64encode(made),
+        "base64 with a line end": base64.b64encode(made) + b"\n",
+        "base64 in lines": base64.encodebytes(made),
+    }
+    assert spellings["base64 in lines"].count(b"\n") > 1
+    signature.write_bytes(spellings[spelled])
     assert run(sealed, "--signature", signature, "--public-key", pem) == 0
     assert signers_of(sealed, key, second) == 2
 
