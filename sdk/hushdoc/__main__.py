@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns its exit code."""
+    _open_standard_streams()
     try:
         from hushdoc.commands import command_line
 
@@ -21,6 +23,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         say_interrupted(f"hushdoc: interrupted {interrupt}".rstrip())
         return INTERRUPTED
+
+
+def _open_standard_streams() -> None:
+    """Puts the null device in the place of standard streams that were closed at the start.
+
+    In their order, so that each gets its own descriptor, which no file of ours gets and processes
+    that we start inherit.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode))
 
 
 def say_interrupted(line: str) -> None:

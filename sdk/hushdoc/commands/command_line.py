@@ -108,6 +108,10 @@ def _run(options: argparse.Namespace) -> int:
     except HushdocError as error:
         _refuse(options, error.code, error)
         return error.exit_code
+    except MemoryError:
+        ended = notices.out_of_memory("What was asked for")
+        _refuse(options, ended.code, ended)
+        return ended.exit_code
     except BrokenPipeError:
         return 0
     except OSError as error:

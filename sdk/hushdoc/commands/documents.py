@@ -17,6 +17,7 @@ from pathlib import PurePath, PurePosixPath
 from hushdoc.commands.results import JOURNAL
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import InputError, LimitExceededError, UnsupportedFormatError
+from hushdoc.system import atomic_files
 
 STANDARD_INPUT = "-"
 
@@ -98,7 +99,8 @@ def _same_result(one: Source, other: Source) -> InputError:
 
 def _named(argument: str, options: argparse.Namespace) -> Iterator[Source]:
     if argument == STANDARD_INPUT:
-        yield from _piped(sys.stdin.buffer.read(ReadingLimits().max_bytes + 1), options.stdin)
+        piped = atomic_files.read_start(sys.stdin.buffer, ReadingLimits().max_bytes + 1)
+        yield from _piped(piped, options.stdin)
     elif os.path.isdir(argument):
         yield from _inside(argument, PurePath())
     else:

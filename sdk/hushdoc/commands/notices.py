@@ -1,4 +1,4 @@
-"""Notices: hushdoc's own warnings, printed as lines for people who run commands."""
+"""Notices: hushdoc's own warnings, printed as lines for people who run commands, and errors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import TextIO
 
 from hushdoc.arguments import printable
+from hushdoc.errors import HushdocError
 
 _PACKAGES = frozenset({"hushdoc", "hushdoc_training", "hushdoc_export"})
 
@@ -46,6 +47,15 @@ def as_lines() -> Iterator[None]:
         yield
     finally:
         warnings.showwarning = before
+
+
+def out_of_memory(what: str) -> HushdocError:
+    """Returns the error in a MemoryError's place."""
+    return HushdocError(
+        f"{what} takes more memory than this process gets. Raise its limit (ulimit -v, a "
+        "container's), take fewer --workers or --threads, or leave out what is so large.",
+        code="OUT_OF_MEMORY",
+    )
 
 
 def _is_ours(category: type[Warning], filename: str) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from hushdoc.commands import notices
 from hushdoc.commands.answering import Serializable
 from hushdoc.commands.documents import Source, as_text
 from hushdoc.errors import HushdocError
@@ -129,7 +130,8 @@ def outcomes(sources: Iterable[Source], task: Task[Any], workers: int) -> Genera
             yield source
 
     def asked(document: Document) -> tuple[Document, Any]:
-        return document, task.ask(document)
+        with _within_memory(document.id):
+            return document, task.ask(document)
 
     found: Any = answers(
         taken(), asked, workers=workers, on_error="collect", opened=partial(_opened, task)
@@ -143,10 +145,20 @@ def outcomes(sources: Iterable[Source], task: Task[Any], workers: int) -> Genera
                 yield Outcome(source=source, document=answer[0], answer=answer[1])
 
 
+@contextmanager
+def _within_memory(name: str) -> Iterator[None]:
+    """Lets a document for which memory is too small stop no other."""
+    try:
+        yield
+    except MemoryError as error:
+        raise notices.out_of_memory(f"'{name}'") from error
+
+
 def _opened(task: Task[Any], source: Any) -> Document:
     """Returns a document; its id is the source's, unless the file itself holds one."""
     if source.error is not None:
         raise source.error
-    document = task.read(source)
+    with _within_memory(source.path):
+        document = task.read(source)
     named = document.id == Path(source.path).stem
     return replace(document, id=source.id) if named else document

@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -50,16 +51,30 @@ def read_file(path: Path, *, max_bytes: int, private: bool = False) -> bytes:
     except ValueError as problem:  # a NUL in the path
         raise OSError(errno.EINVAL, str(problem)) from problem
     try:
-        mode = os.fstat(descriptor).st_mode
+        found = os.fstat(descriptor)
+        mode = found.st_mode
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "it is no regular file")
         if private and KEEPS_MODES and mode & (stat.S_IRWXG | stat.S_IRWXO):
-            found = f"others may read or change it (mode {stat.S_IMODE(mode):04o})"
-            raise PermissionError(errno.EPERM, found)
+            exposed = f"others may read or change it (mode {stat.S_IMODE(mode):04o})"
+            raise PermissionError(errno.EPERM, exposed)
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            return stream.read(max_bytes + 1)
+            return read_start(stream, max_bytes + 1, expected=found.st_size)
     finally:
         os.close(descriptor)
+
+
+def read_start(stream: BinaryIO, size: int, *, expected: int = 0) -> bytes:
+    """Returns what a stream holds, `size` bytes at most, without the memory for as many.
+
+    More than `expected` are read too: a file may grow, and a pipe or a file of /proc has no size.
+    """
+    asked = min(size, expected + 1)
+    content = stream.read(asked)
+    while len(content) == asked < size:
+        asked = min(size, 2 * asked + 4096)
+        content += stream.read(asked - len(content))
+    return content
 
 
 def write_file(path: Path, content: bytes, *, mode: int = 0o644, overwrite: bool = True) -> None:
@@ -160,7 +175,7 @@ def not_written(path: Path, error: OSError) -> OutputWriteError:
 
 def _beside(path: Path) -> Path:
     """Returns a hidden name beside a path, which fits where the path's own does."""
-    start = os.fsencode(path.name)[:200].decode("utf-8", "ignore")
+    start = os.fsencode(path.name)[:200].decode(sys.getfilesystemencoding(), "ignore")
     return path.with_name(f".{start}.{secrets.token_hex(4)}.partial")
 
 

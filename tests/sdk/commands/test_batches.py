@@ -24,11 +24,14 @@ from hushdoc_processes import in_python
 from PIL import Image
 
 from hushdoc.__main__ import main
+from hushdoc.commands import answering
 from hushdoc.commands.command_line import build_parser
+from hushdoc.commands.documents import Source
 from hushdoc.commands.results import JOURNAL
 from hushdoc.document.document import Document
 from hushdoc.errors import InputError, OutputExistsError, OutputWriteError
 from hushdoc.runtime.extraction import Extraction
+from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.system import atomic_files, locks
 
 LAWS = "It is governed by the laws of Utah."
@@ -220,16 +223,59 @@ def test_a_list_and_a_stream(
 
 def test_files_of_one_name_are_told_apart(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (folder / "b.txt").write_text((folder / "in/b.txt").read_text())
-    for options in (["--jsonl"], ["--json"]):
-        assert run("in/b.txt", "b.txt", *options) == 0
-        printed = capfd.readouterr().out
-        answers = json.loads(printed) if "--json" in options else map(json.loads, printed.splitlines())
-        assert [answer["document_id"] for answer in answers] == ["in/b.txt", "b.txt"]
+    assert run("in/b.txt", "b.txt", "--jsonl") == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [json.loads(line)["document_id"] for line in lines] == ["in/b.txt", "b.txt"]
     assert run("in/b.txt", "b.txt", "--csv") == 0
     rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
     assert list(dict.fromkeys(row["document_id"] for row in rows)) == ["in/b.txt", "b.txt"]
     assert run("in/b.txt", "in/b.md", "--out", "out") == 0
     assert json.loads((folder / "out/b.txt.json").read_text())["document_id"] == "in/b.txt"
+
+
+def test_memory_that_is_too_small_for_a_document_stops_no_other(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extract, read = HashedCRFModel.extract, answering.read_document
+
+    def answered(model: HashedCRFModel, document: Document) -> Any:
+        if document.id == "in/b.txt":
+            raise MemoryError
+        return extract(model, document)
+
+    def opened(source: Source, *others: Any, **settings: Any) -> Document:
+        if source.path == "in/b.md":
+            raise MemoryError
+        return read(source, *others, **settings)
+
+    monkeypatch.setattr(HashedCRFModel, "extract", answered)
+    monkeypatch.setattr(answering, "read_document", opened)
+    assert run("in/b.md", "in/b.txt", "in/sub/c.txt", "--jsonl") == 7
+    answers = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    codes = [answer.get("error", {}).get("code") for answer in answers]
+    assert codes == ["OUT_OF_MEMORY", "OUT_OF_MEMORY", None]
+    assert run("in/b.md") == 6
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell that closes streams")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_change_nothing(folder: Path, closed: str) -> None:
+    command = ["extract", "model", "in/b.txt", "in/sub/c.txt", "--policy", "policy.toml"]
+    shell = ("sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "hushdoc")
+    done = subprocess.run(
+        [*shell, *command, "--out", "out"], capture_output=True, text=True, timeout=280, check=False
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert list(results(folder / "out")) == ["b.txt.json", "c.txt.json"]
+    listed = subprocess.run(
+        [*shell[:2], 'exec "$@" <&-', *shell[3:], *command[:2], "-", *command[4:]],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert listed.returncode == 3
+    assert listed.stderr.startswith("hushdoc extract: BAD_INPUT: Standard input is no list")
 
 
 def test_an_empty_folder_is_said_so(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -282,6 +328,7 @@ INTERRUPTIBLE = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job would ignore it
 from hushdoc.__main__ import main
+from hushdoc.commands import answering
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -323,6 +370,7 @@ def test_an_interrupt_leaves_whole_results_and_is_resumed(
 PEAK = """
 import resource, sys
 from hushdoc.__main__ import main
+from hushdoc.commands import answering
 code = main(sys.argv[1:])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 sys.exit(code)

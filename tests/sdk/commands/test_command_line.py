@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hushdoc_builders as build
@@ -16,6 +16,8 @@ from hushdoc.commands.command_line import SECTIONS, build_parser
 from hushdoc.commands.extras import EXTRAS
 from hushdoc.commands.parsing import CommandParser
 from hushdoc.signing.keys import write_private_key
+
+Run = Callable[[argparse.Namespace], int]
 
 INTERRUPT = """
 import importlib.abc, os, signal, sys
@@ -127,6 +129,17 @@ def test_wrong_usage_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("hushdoc extract: error: the following arguments are required: DOCUMENT")
     assert line.endswith("See `hushdoc extract --help`.")
+
+
+def test_memory_that_ran_out_is_one_line(
+    subcommand: Callable[[Run], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(options: argparse.Namespace) -> int:
+        raise MemoryError
+
+    assert subcommand(run) == 6
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("hushdoc look: OUT_OF_MEMORY: What was asked for takes more memory")
 
 
 def test_a_missing_policy_is_one_line(

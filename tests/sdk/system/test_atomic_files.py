@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,37 @@ def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
     atomic_files.write_file(path, b"two")
     assert path.read_bytes() == b"two"
     assert names(tmp_path) == ["a.json"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 5000, 100_000])
+@pytest.mark.parametrize("expected", [0, 9, 10, 100_000])
+def test_the_start_of_a_stream_is_read_whatever_size_it_tells(size: int, expected: int) -> None:
+    content = os.urandom(10_000)
+    assert atomic_files.read_start(io.BytesIO(content), size, expected=expected) == content[:size]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc, and limits of memory")
+def test_a_small_file_is_read_in_little_memory_and_one_without_a_size_whole(tmp_path: Path) -> None:
+    (tmp_path / "small").write_bytes(b"few")
+    tracemalloc.start()
+    assert atomic_files.read_file(tmp_path / "small", max_bytes=1 << 30) == b"few"
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    limits = Path("/proc/self/limits")
+    assert atomic_files.read_file(limits, max_bytes=1 << 20) == limits.read_bytes() != b""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes")
+def test_names_are_written_where_the_system_knows_ascii_alone(tmp_path: Path) -> None:
+    written = "import sys; from pathlib import Path; from hushdoc.system import atomic_files as f; "
+    written += "f.write_file(Path(sys.argv[1]), b'one'); f.write_file(Path(sys.argv[2]), b'two')"
+    environment = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    paths = [tmp_path / "é.json", tmp_path / ("é" * 120)]
+    subprocess.run(
+        [sys.executable, "-c", written, *paths], check=True, env={**os.environ, **environment}
+    )
+    assert [path.read_bytes() for path in paths] == [b"one", b"two"]
+    assert len(names(tmp_path)) == 2
 
 
 def test_a_secret_file_is_never_readable_by_others(tmp_path: Path) -> None:
