@@ -6,6 +6,7 @@ against it.
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import tomllib
 from collections.abc import Collection, Mapping
@@ -28,6 +29,8 @@ refused if it is stale, older than one seen before, or not signed by a trusted k
 
 MAX_BYTES = 64 * 1024
 """A policy file is never larger."""
+
+_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 _LONGEST_AGE = 36_500
 """Days: a hundred years."""
@@ -125,7 +128,8 @@ class Policy:
                 or not 0 <= value <= _LARGEST_LIMIT
             ):
                 raise ValueError(
-                    f"{name} is {str(value)[:40]}; expected a number from 0 to {_LARGEST_LIMIT:g}."
+                    f"{name} is {arguments.short_repr(value)}; expected a number from 0 to "
+                    f"{_LARGEST_LIMIT:g}."
                 )
         for name, least in _INTEGERS.items():
             value = getattr(self, name)
@@ -152,7 +156,7 @@ class Policy:
             or not 0 < days <= _LONGEST_AGE
         ):
             raise ValueError(
-                f"max_age_days is {str(days)[:40]}; expected a number of days up to "
+                f"max_age_days is {arguments.short_repr(days)}; expected a number of days up to "
                 f"{_LONGEST_AGE}, or None."
             )
         if self.revocations is not None:
@@ -192,7 +196,12 @@ class Policy:
             content = atomic_files.read_file(path, max_bytes=MAX_BYTES)
             if len(content) > MAX_BYTES:
                 raise ValueError(f"more than {MAX_BYTES} bytes")
+            if content.startswith(_MARKS):
+                raise _bad_policy(path, "it starts with a byte order mark, expected plain UTF-8")
             values = tomllib.loads(content.decode("utf-8"))
+        except UnicodeDecodeError as problem:
+            found = f"it is no UTF-8 at byte {problem.start}, expected plain UTF-8"
+            raise _bad_policy(path, found) from problem
         except (OSError, ValueError, RecursionError) as problem:
             raise _bad_policy(path, f"it can't be read as TOML: {str(problem)[:200]}") from problem
         known = {item.name for item in dataclasses.fields(cls) if item.init}

@@ -214,6 +214,16 @@ def test_a_policy_is_read_from_toml(build: ModuleType, key: Any, tmp_path: Path)
     policy = Policy.from_toml(path)
     assert policy == build.policy(key, model="invoice-kie")
     assert check(policy, build.certify()).passed
+    for encoding in ("utf-8-sig", "utf-16"):  # as editors of Windows save it
+        path.write_bytes(TOML.encode(encoding))
+        with pytest.raises(InputError, match="starts with a byte order mark, expected plain UTF-8"):
+            Policy.from_toml(path)
+    path.write_bytes(TOML.encode() + b"# caf\xe9")
+    with pytest.raises(InputError, match="no UTF-8 at byte .*, expected plain UTF-8"):
+        Policy.from_toml(path)
+    path.write_text(TOML.replace("= 8", '= "8"'))
+    with pytest.raises(InputError, match="max_epsilon is '8'; expected a number"):
+        Policy.from_toml(path)
 
 
 def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
