@@ -121,7 +121,7 @@ def policy_from(options: argparse.Namespace) -> Policy:
             options.refuse_usage(f"{_flags(given)} needs --trust FILE")
         if given:
             options.refuse_usage(f"{_flags(given)} can't be combined with --policy")
-        return _from_file(options, options.policy or _found(options.artifact))
+        return _noted(_from_file(options, options.policy or _found(options.artifact)))
     if options.integrity_only:
         return _integrity_only(options, given)
     if not set(_LIMITS) <= set(given):
@@ -129,7 +129,20 @@ def policy_from(options: argparse.Namespace) -> Policy:
             "--trust needs --max-epsilon, --max-delta and --unit, or --integrity-only to require "
             "no privacy"
         )
-    return _from_limits(options, given)
+    return _noted(_from_limits(options, given))
+
+
+def _noted(policy: Policy) -> Policy:
+    """Returns a policy, and says where it looks into no list though its store has seen one."""
+    sequence = policy.trust.min_revocation_sequence
+    if sequence and policy.revocations is None:
+        print(
+            f"hushdoc: note: the trust store has seen revocation list {sequence}, and the policy "
+            "names none, so what is revoked is accepted; name the list with --revocations, or as "
+            "revocations in the policy file",
+            file=sys.stderr,
+        )
+    return policy
 
 
 def user_policy_file() -> Path:

@@ -114,6 +114,8 @@ def run_update(options: argparse.Namespace) -> int:
 
     _, store = stores.change(options.store, change_store)
     _print_revoked(seen[0])
+    print("The store has its number alone. The list itself is obeyed where it is named: by")
+    print("--revocations FILE, or as revocations in a policy file.")
     left = revocation.unrevoked(store.keys, seen[0])
     for key in store.keys:
         if key not in left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,26 @@ def test_no_policy_is_taken_from_the_working_directory(monkeypatch: pytest.Monke
         monkeypatch.setenv(name, ".")
         with pytest.raises(CertificateError):
             parse("")
+
+
+def test_a_store_that_has_seen_a_list_which_no_policy_names_is_told(
+    key: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ways = ("--policy policy.toml", f"--trust trust.json {LIMITS}")
+    for way in ways:
+        parse(way)
+    assert capsys.readouterr().err == ""
+    seen = dataclasses.replace(build.trust(key), min_revocation_sequence=4)
+    Path("trust.json").write_bytes(seen.to_json())
+    for way in ways:
+        parse(way)
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("hushdoc: note: the trust store has seen revocation list 4, and")
+    parse(f"{ways[1]} --revocations list.jsonl")
+    with Path("policy.toml").open("a") as policy:
+        policy.write('revocations = "list.jsonl"\n')
+    parse(ways[0])
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("name", ["gone", "trust.json"])

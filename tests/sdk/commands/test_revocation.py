@@ -136,6 +136,7 @@ def test_a_store_remembers_the_newest_list(
     shown = capsys.readouterr().out
     assert "number 2" in shown
     assert "Revoked, and in the store:\nrelease" in shown
+    assert "by\n--revocations FILE, or as revocations in a policy file." in shown
     assert TrustStore.from_file(store).min_revocation_sequence == 2
     before = store.read_bytes()
     assert refusal(*update, old) == "REVOCATION_ROLLBACK"
