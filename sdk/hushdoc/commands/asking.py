@@ -145,10 +145,13 @@ def _write(
     elif options.jsonl:
         answering.write_jsonl(asked)
     else:
+        answered = False
         for item in asked:
             if isinstance(item, Asked):
                 _print(item, several=options.top_k > 1)
-        answering.print_scoring(model)
+                answered = True
+        if answered:
+            answering.print_scoring(model)
 
 
 def _print(asked: Asked, *, several: bool) -> None:

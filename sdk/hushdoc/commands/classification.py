@@ -87,17 +87,19 @@ def _write(
     elif options.jsonl:
         answering.write_jsonl(answers)
     else:
+        from hushdoc.runtime.label_scores import Classification
+
+        answered = False
         for answer in answers:
-            _print(answer)
-        answering.print_scoring(model)
+            if isinstance(answer, Classification):
+                _print(answer)
+                answered = True
+        if answered:
+            answering.print_scoring(model)
 
 
-def _print(answer: Classification | Failure) -> None:
+def _print(answer: Classification) -> None:
     """Prints an answer for people; no text of a document can steer the terminal."""
-    from hushdoc.runtime.label_scores import Classification
-
-    if not isinstance(answer, Classification):
-        return
     labels = ", ".join(f"{shown(item.label)} {item.score:.2f}" for item in answer.scores)
     unsure = " (below the threshold)" if answer.below_threshold else ""
     print(f"{shown(answer.document_id)}: {labels}{unsure}", flush=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hushdoc.commands import answering, batches
 from hushdoc.commands.answering import shown
-from hushdoc.commands.outcomes import Task
+from hushdoc.commands.outcomes import PARTIAL, Task
 from hushdoc.system import atomic_files, terminals
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def run(options: argparse.Namespace) -> int:
         settings=batches.settings(options, *endings, "spreadsheet", "page"),
     )
     code = batches.answer_each(options, sources, task)
-    if any(getattr(options, name) for name in WITHOUT_NOTE) and not _prints_table(options):
+    answered = code in (0, PARTIAL)
+    if answered and any(map(vars(options).get, WITHOUT_NOTE)) and not _prints_table(options):
         answering.print_scoring(model, sys.stderr)
     return code
 
@@ -181,11 +182,14 @@ def _write(
     elif options.csv:
         _write_csv(answers, options)
     else:
+        answered = False
         for answer in answers:
             text = _table(answer)
             if text:
                 print(text, flush=True)
-        answering.print_scoring(model)
+                answered = True
+        if answered:
+            answering.print_scoring(model)
 
 
 def _write_csv(answers: Iterator[Extraction | Failure], options: argparse.Namespace) -> None:

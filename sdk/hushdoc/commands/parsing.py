@@ -63,6 +63,15 @@ class CommandParser(argparse.ArgumentParser):
             self._require_apart(name, vars(found))
         return found, rest
 
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> Any:
+        """Parses all arguments; the subcommand that was given one it does not know says so."""
+        found, rest = self.parse_known_args(args, namespace)
+        if rest:
+            found.refuse_usage(f"unrecognized arguments: {' '.join(rest)}")
+        return found
+
     def _require_apart(self, output: str, values: Mapping[str, Any]) -> None:
         """Ends the program where another argument names an output, or it is in the artifact."""
         if values[output] in (None, Path()):

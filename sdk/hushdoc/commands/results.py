@@ -34,10 +34,16 @@ def require_usable(folder: Path, subcommand: str) -> None:
         return
     with journal.open("rb") as stream:
         head = _parsed(stream.readline())
-    if head.get("subcommand") != subcommand:
+    made_by = head.get("subcommand")
+    if not isinstance(made_by, str):
         raise OutputExistsError(
-            f"'{folder}' holds results of `hushdoc {head.get('subcommand')}`, and results of two "
-            "subcommands are never mixed. Choose another folder."
+            f"The first line of '{journal}' is damaged, expected the subcommand that made the "
+            "results. Choose another folder."
+        )
+    if made_by != subcommand:
+        raise OutputExistsError(
+            f"'{folder}' holds results of `hushdoc {made_by}`, and results of two subcommands are "
+            "never mixed. Choose another folder."
         )
 
 

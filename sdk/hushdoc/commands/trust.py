@@ -7,7 +7,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from hushdoc.arguments import short_repr
+from hushdoc.arguments import counted, short_repr
 from hushdoc.commands import revocation, stores
 from hushdoc.commands.keys import key_options
 from hushdoc.commands.parsing import Subcommands
@@ -127,11 +127,18 @@ def run_remove(options: argparse.Namespace) -> int:
     wanted = options.keyid.lower()
 
     def change_store(store: TrustStore) -> TrustStore:
-        found = [key for key in store.keys if key.keyid.startswith(wanted)]
-        if len(found) != 1 or len(wanted) < MIN_PREFIX:
+        if len(wanted) < MIN_PREFIX:
             raise InputError(
-                f"{short_repr(options.keyid)} names {len(found)} keys of the store, expected one, "
-                f"by at least {MIN_PREFIX} digits. List them with `hushdoc trust list`.",
+                f"{short_repr(options.keyid)} has {counted(len(wanted), 'digit')}, expected "
+                f"{MIN_PREFIX} or more of a key's id. List the keys with `hushdoc trust list`.",
+                code="UNKNOWN_KEY",
+            )
+        found = [key for key in store.keys if key.keyid.startswith(wanted)]
+        if len(found) != 1:
+            raise InputError(
+                f"{short_repr(options.keyid)} names {len(found) or 'no'} key"
+                f"{'s' * (len(found) > 1)} of the store, expected one. List them with "
+                "`hushdoc trust list`, and give more digits.",
                 code="UNKNOWN_KEY",
             )
         return dataclasses.replace(

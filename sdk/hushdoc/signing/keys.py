@@ -111,6 +111,8 @@ def load_private_key(path: Path, *, passphrase: str | None = None) -> PrivateKey
         password = None if passphrase is None else passphrase.encode("utf-8")
         key = serialization.load_pem_private_key(content, password=password)
     except PermissionError as problem:
+        if _holds_no_private_key(path):
+            raise _bad_private_key(path, "it holds no private key") from problem
         raise _unsafe_private_key(path, problem) from problem
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as problem:
         raise _bad_private_key(path, str(problem)) from problem
@@ -277,6 +279,15 @@ def _ed25519_from_pem(content: bytes) -> bytes | None:
         return None
     is_ed25519 = der.startswith(_ED25519_DER) and len(der) == len(_ED25519_DER) + 32
     return der[len(_ED25519_DER) :] if is_ed25519 else None
+
+
+def _holds_no_private_key(path: Path) -> bool:
+    """Returns whether a file is a text without a private key in it, such as a trust store."""
+    try:
+        text = atomic_files.read_file(path, max_bytes=MAX_KEY_BYTES).decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return "PRIVATE KEY" not in text
 
 
 def _unsafe_private_key(path: Path, problem: OSError) -> InputError:

@@ -418,6 +418,26 @@ def test_redaction_of_a_folder_leaves_nothing_of_what_failed(
     assert after["sub/c.txt.redacted/document.json"] == before["sub/c.txt.redacted/document.json"]
 
 
+@pytest.mark.parametrize("line", [b"", b'{"subc', b"{}", b'{"subcommand": 3}'])
+def test_a_journal_without_a_sound_first_line_is_damaged(folder: Path, line: bytes) -> None:
+    assert run("in/b.txt", "--out", "out") == 0
+    (folder / "out" / JOURNAL).write_bytes(line + b"\n")
+    with pytest.raises(OutputExistsError, match=f"The first line of 'out/{JOURNAL}' is damaged"):
+        run("in/b.txt", "--out", "out")
+
+
+def test_nothing_is_said_of_scores_where_there_are_none(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for options in ([], ["--csv"], ["--csv", "--out", "out"]):
+        assert run("gone.txt", *options) == 3
+        printed = capfd.readouterr()
+        assert "note: Scores" not in printed.out + printed.err
+        assert run("gone.txt", "in/b.txt", *options) == 7
+        printed = capfd.readouterr()
+        assert "note: Scores" in printed.out + printed.err
+
+
 def test_a_redaction_that_was_not_noted_is_made_again(folder: Path) -> None:
     assert run("in/b.md", "in/b.txt", "--out", "left", subcommand="redact") == 0
     journal = folder / "left" / JOURNAL

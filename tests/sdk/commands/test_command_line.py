@@ -142,6 +142,19 @@ def test_memory_that_ran_out_is_one_line(
     assert line.startswith("hushdoc look: OUT_OF_MEMORY: What was asked for takes more memory")
 
 
+def test_the_subcommand_says_that_it_knows_no_such_option(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for command in ("extract model x.pdf --policy p", "trust list --store s"):
+        with pytest.raises(SystemExit, match="2"):
+            main([*command.split(), "--bogus"])
+        name = " ".join(command.split()[: 2 if command.startswith("trust") else 1])
+        assert capsys.readouterr().err == (
+            f"hushdoc {name}: error: unrecognized arguments: --bogus. See `hushdoc {name} --help`."
+            "\n"
+        )
+
+
 def test_a_missing_policy_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

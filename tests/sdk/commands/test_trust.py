@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hushdoc_command_runs import public_pem, refusal, run
 
-from hushdoc.errors import OutputWriteError
+from hushdoc.errors import InputError, OutputWriteError
 from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc.system import atomic_files
@@ -184,8 +184,11 @@ def test_a_key_is_removed_by_its_id(
     first, second = TrustStore.from_file(store).keys
     for wrong in ("", first.keyid[:7], "0" * 64, "é"):
         assert refusal("trust", "remove", "--store", store, "--keyid", wrong) == "UNKNOWN_KEY"
-    assert len(TrustStore.from_file(store).keys) == 2
     capsys.readouterr()
+    for wrong, said in ((first.keyid[:7], "has 7 digits, expected"), ("0" * 64, "names no key")):
+        with pytest.raises(InputError, match=said):
+            run("trust", "remove", "--store", store, "--keyid", wrong)
+    assert len(TrustStore.from_file(store).keys) == 2
     assert run("trust", "remove", "--store", store, "--keyid", first.keyid[:8].upper()) == 0
     assert first.keyid in capsys.readouterr().out
     assert TrustStore.from_file(store).keys == (second,)

@@ -335,6 +335,17 @@ def test_a_private_key_that_others_can_read_is_refused(tmp_path: Path, mode: int
     with pytest.raises(InputError, match=f"mode {mode:04o}.*chmod 600") as refused:
         keys.load_private_key(path)
     assert refused.value.code == "KEY_EXPOSED"
+    path.with_name("der").write_bytes(b"0\x2e\x02\xff")  # may be one, in another form
+    path.with_name("der").chmod(mode)
+    with pytest.raises(InputError) as refused:
+        keys.load_private_key(path.with_name("der"))
+    assert refused.value.code == "KEY_EXPOSED"
+    for name, content in (("trust.json", "{}"), ("public.pem", "-----BEGIN PUBLIC KEY-----")):
+        path.with_name(name).write_text(content)
+        path.with_name(name).chmod(mode)
+        with pytest.raises(InputError, match="holds no private key") as refused:
+            keys.load_private_key(path.with_name(name))
+        assert refused.value.code == "BAD_KEY"
     path.chmod(0o400)
     keys.load_private_key(path)
 
