@@ -285,7 +285,10 @@ def test_texts_that_nothing_can_be_learned_from_are_exit_code_3(
     tmp_path: Path, lines: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "data.jsonl").write_text("\n".join(lines))
-    for mode in ("noisy-fill", "dp-sgd", "term-dp"):
+    modes = ("noisy-fill", "dp-sgd", "term-dp")
+    if "no texts" in says:  # that they have no other term is no reason for term-dp to refuse them
+        modes = modes[:2]
+    for mode in modes:
         assert train(tmp_path / "data.jsonl", tmp_path / "run", "--mode", mode) == 3
         told = capsys.readouterr().err
         assert any(part in told for part in says.split("|")), told

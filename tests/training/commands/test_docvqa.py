@@ -209,7 +209,7 @@ def test_receipts_at_which_defaults_were_chosen_and_kin_of_the_starts_are_told(
     kindred: tuple[Path, Path], tmp_path: Path, command: str
 ) -> None:
     data, start = kindred
-    begin = ["--data", str(data), "--start", str(start), "--quiet"]
+    begin = ["--data", str(data), "--start", str(start), "--public-overlap", "none", "--quiet"]
     train = ["train", "docvqa", *SHORT, *begin]
     clients = ["--task", "docvqa", "--privacy-unit", "provider", "--clients", "2"]
     few = ["--rounds", "2", "--expected-records", "1", "--sampling-rate", "0.5"]

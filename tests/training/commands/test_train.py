@@ -214,7 +214,7 @@ def test_a_start_on_kin_of_private_documents_is_a_caveat(
         public = ("--data", tmp_path / "pages", "--start", "small", "--public")
         told = ("--public-overlap", "none", "--name", name)
         assert train(*public, "--epochs", "0.1", *told, "--out", start) == 0
-        few = ("--start", start, "--new-labels", "--steps", "2", "--out", out)
+        few = ("--start", start, "--new-labels", "--steps", "2", *told[:2], "--out", out)
         capsys.readouterr()
         assert train(*private, *few) == 0
         caveats = str(Checkpoint.load(out).claim.caveats)
@@ -288,6 +288,7 @@ def test_images_of_pages_go_from_training_to_the_answer(
     assert train(*told, *start, "--public", "--epochs", "1", "--out", tmp_path / "public") == 0
     # A checkpoint keeps its own way, so that invented pages are drawn for it unasked.
     again = ["--start", tmp_path / "public", "--steps", "2", "--expected-records", "4"]
+    again += ["--public-overlap", "none"]
     assert train(*told, *again, "--out", tmp_path / "run") == 0
     stored = Checkpoint.load(tmp_path / "run")
     assert stored.preprocessing.image is not None
