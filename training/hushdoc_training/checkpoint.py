@@ -72,8 +72,8 @@ class Checkpoint:
             raise LabelMismatchError(
                 f"Among the labels to learn are some that the checkpoint '{self.folder}' does not "
                 f"know: {', '.join(missing)}. It knows: "
-                f"{', '.join(self.labels.fields) or 'none'}. Train with `--new-labels` to put a "
-                "new output layer on it, or map the labels first."
+                f"{', '.join(self.labels.fields) or 'none'}. `hushdoc train kie "
+                "--new-labels` puts a new output layer on it; or map the labels first."
             )
 
 

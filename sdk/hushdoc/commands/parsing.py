@@ -25,7 +25,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def __init__(self, *, sections: Mapping[str, Sequence[str]] | None = None, **settings: Any):
         """Adds --help-all; subcommands are listed under the headings of `sections`."""
-        super().__init__(**settings)
+        super().__init__(allow_abbrev=False, **settings)
         self._sections = sections
         self._expert: set[str] = set()
         self._outputs: set[str] = set()

@@ -94,6 +94,7 @@ def test_questions_of_chosen_providers_become_a_file(
     assert " of 20 documents: one record of many" in said
     with pytest.raises(SystemExit):
         data("show", source, "--seed", -1)
+    assert data("show", out, "--documents", 10**30) == 0
     assert data("show", f"{source},pages=0") == 3
     assert "pages is (0, 0)" in capsys.readouterr().err
 

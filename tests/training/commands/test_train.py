@@ -315,3 +315,24 @@ def test_a_start_that_reads_no_images_is_wrong_usage(
         train("--data", "nowhere", "--start", start, "--images", "--out", tmp_path / "run")
     assert stop.value.code == 2
     assert f"--start {start} is none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--learning-rate", "1e300"),
+        ("--clipping-norm", "1e-9"),
+        ("--seed", "99999999999999999999"),
+        ("--seed", "-1"),
+        ("--expected-record", "4"),  # no option is abbreviated
+    ],
+)
+def test_numbers_that_no_library_takes_are_wrong_usage(
+    tmp_path: Path, wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        train(*SMALL, "--steps", "2", *wrong, "--out", tmp_path / "run")
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert "expected" in told or "unrecognized" in told
+    assert not (tmp_path / "run").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from private_simulator import known
 from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import Sequence
 from hushdoc.certificate.claim import Claim
-from hushdoc.errors import CheckpointError, InputError, PrivacyError
+from hushdoc.errors import CheckpointError, InputError, OutputWriteError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.ledger.ledger import Ledger
@@ -24,8 +25,9 @@ from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import Floats, SecretStream
 from hushdoc_training.recipes.kie import start
+from hushdoc_training.recipes.kie import training as kie
 from hushdoc_training.runs import account as budget
-from hushdoc_training.runs import ledger_audit, loop
+from hushdoc_training.runs import ledger_audit, loop, state
 from hushdoc_training.runs.private_run import PrivateRun
 from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import read_log
@@ -292,3 +294,39 @@ def test_changed_documents_are_said_to_be_changed(
     with pytest.raises(PrivacyError) as refused:
         train("third", documents=receipts[6::-1])
     assert refused.value.code == "BUDGET_EXCEEDED"
+
+
+def test_a_disk_that_is_too_small_is_told_before_a_step_is_charged(
+    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(state.shutil, "disk_usage", lambda folder: usage._replace(free=10_000))
+        with pytest.raises(OutputWriteError, match="0 MB left.*charged nothing"):
+            train("run")
+    assert only(ledger).charged == 0
+    assert train("run", resume=True).charged == 5
+
+
+def test_a_resumed_run_says_how_many_steps_left_nothing(
+    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(optimizer: Any, settings: Any, number: int, steps: int) -> None:
+        if number == 4:
+            raise RuntimeError("the machine stops")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kie, "decay", ended)
+        with pytest.raises(RuntimeError, match="the machine stops"):
+            train("run")
+    charged = only(ledger).charged
+    assert charged in (3, 4)
+    with pytest.warns(UserWarning, match=rf"^{charged} charged steps after .* left nothing"):
+        train("run", resume=True)
+    monkeypatch.setattr(state, "save", full)
+    with pytest.raises(OutputWriteError, match="--resume"):
+        train("other")
+
+
+def full(*given: Any, **more: Any) -> None:
+    raise OutputWriteError("The disk is full.")

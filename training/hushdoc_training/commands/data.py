@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.commands.parsing import CommandParser, Subcommands, usage_errors
+from hushdoc_training.commands.training_options import seed
 
 if TYPE_CHECKING:
     from hushdoc.labels import LabelledDocument
@@ -129,7 +130,7 @@ def _add_source(parser: CommandParser) -> None:
         help="read the first N (default: all, or 1000 invented)",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of invented documents (default: 0)"
+        "--seed", type=seed, default=0, metavar="N", help="seed of invented documents (default: 0)"
     )
     parser.add_argument(
         "--schema",
@@ -232,8 +233,6 @@ def _opened(
     if options.documents is not None and options.documents < 1:
         options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
     names = None if options.schema is None else schema.named(options.schema)
-    if options.seed < 0:
-        options.refuse_usage(f"--seed is {options.seed}; it must be 0 or more")
     source = dataset.Source(location=options.source, documents=options.documents, seed=options.seed)
     problems = Problems()
     if source.is_invented:

@@ -12,7 +12,7 @@ from hushdoc.artifact.manifest import MANIFEST_FILE
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.errors import CheckpointError, InputError, needs_extra
 from hushdoc_training.commands.data import SOURCE
-from hushdoc_training.commands.training_options import of_invented, require_installed
+from hushdoc_training.commands.training_options import of_invented, require_installed, seed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +118,7 @@ def _add_documents(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed",
-        type=int,
+        type=seed,
         default=1,
         metavar="N",
         help="seed of invented documents: not that of training (default: 1)",

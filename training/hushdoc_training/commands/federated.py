@@ -20,6 +20,7 @@ from hushdoc_training.commands.training_options import (
     add_out,
     add_overlap,
     add_tuned_on,
+    seed,
     tuned_on,
 )
 
@@ -146,7 +147,7 @@ def _register_init(actions: Subcommands) -> None:
         help="where clients will reach the server; writes certificates and keys for the network",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of fresh weights (default: 0)"
+        "--seed", type=seed, default=0, metavar="N", help="seed of fresh weights (default: 0)"
     )
     _add_plan(parser)
     parser.set_defaults(run=run_init, parser=parser, extra="training")

@@ -16,6 +16,7 @@ from hushdoc_training.commands.training_options import (
     PRIVATE_DOCUMENTS,
     add_number,
     add_tuned_on,
+    seed,
     tuned_on,
 )
 
@@ -103,7 +104,7 @@ def _action(actions: Subcommands, name: str, run: Any, about: str, more: str) ->
         help="the model that the roster starts from (default: minilm)",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of fresh weights, as of `init`"
+        "--seed", type=seed, default=0, metavar="N", help="seed of fresh weights, as of `init`"
     )
     parser.add_argument(
         "--flower-python",

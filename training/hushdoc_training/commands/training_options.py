@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc.arguments import counted
+from hushdoc.arguments import counted, short_repr
 from hushdoc.commands.parsing import CommandParser, usage_errors
 from hushdoc.errors import MissingExtraError, PrivacyError
 from hushdoc_training.private_view import MODES
@@ -25,7 +25,17 @@ def add_number(
 ) -> None:
     """Adds an option that takes a number of the type of its default."""
     about = f"{about} (default: {default:g})"
-    group.add_argument(option, type=type(default), default=default, metavar=metavar, help=about)
+    kind = seed if option == "--seed" else type(default)
+    group.add_argument(option, type=kind, default=default, metavar=metavar, help=about)
+
+
+def seed(text: str) -> int:
+    """Returns a seed, as large as every library takes one."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < 1 << 32):
+        raise argparse.ArgumentTypeError(
+            f"{short_repr(text, 30)} is no seed; expected a whole number from 0 to {(1 << 32) - 1}"
+        )
+    return int(text)
 
 
 def add_recipe_number(

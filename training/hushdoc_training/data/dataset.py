@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -137,7 +138,8 @@ def stream(source: Source, problems: Problems) -> Iterator[LabelledDocument]:
         count = source.documents or NUM_INVENTED
         return invented.documents(seed=source.seed, count=count, config=_config(source))
     path = Path(source.location)
-    return islice(corpus_of(path).read(path, problems), source.documents)
+    most = None if source.documents is None else min(source.documents, sys.maxsize)
+    return islice(corpus_of(path).read(path, problems), most)
 
 
 def known(

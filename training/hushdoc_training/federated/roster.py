@@ -202,7 +202,13 @@ def load(path: Path) -> Roster:
         if roster.content != payload:
             raise InputError("it is not in canonical form")
         return roster
-    except (HushdocError, OSError) as error:
+    except OSError as error:
+        raise InputError(
+            f"The roster '{printable(path)}' can't be read: {error.strerror or error}. Name the "
+            "folder of a party, as `hushdoc federated init` wrote it, or that of a simulation.",
+            code="BAD_ROSTER",
+        ) from error
+    except HushdocError as error:
         raise InputError(
             f"'{printable(path)}' is not a sound roster: {error} Ask the coordinator for the file "
             "that `hushdoc federated init` wrote.",

@@ -33,6 +33,7 @@ from hushdoc_training.privacy.draws import Draws
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.example_losses import ExampleLosses, checked
 from hushdoc_training.privacy.physical import require_examples
+from hushdoc_training.privacy.plan import LEAST_NORM, positive_norm
 from hushdoc_training.privacy.records import require_unit, unit_of
 from hushdoc_training.privacy.released_state import Released
 from hushdoc_training.privacy.summation import PrivateSum
@@ -294,7 +295,7 @@ class ProviderUpdates(Generic[Example]):
         Raises:
             PrivacyError: The guarantee would not hold.
         """
-        contract.positive_norm(plan.clipping_norm)
+        positive_norm(plan.clipping_norm)
         require_unit(records, plan.privacy_unit)
         require_examples(records)
         self._plan, self._model, self._records = plan, model, records
@@ -361,7 +362,7 @@ class ProviderUpdates(Generic[Example]):
         if not np.isfinite(norm):
             self.nonfinite += 1
             return np.zeros(self.numbers, dtype=np.int64)
-        factor = min(1.0, self._plan.clipping_norm / max(norm, contract.LEAST_NORM))
+        factor = min(1.0, self._plan.clipping_norm / max(norm, LEAST_NORM))
         moved *= factor * (1 - contract.SLACK)
         return truncated(moved, self._plan.lattice_step).astype(np.int64)
 

@@ -19,6 +19,9 @@ from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.privacy.spending import ACCOUNTANTS, Spending, spending_of
 from hushdoc_training.receipt import DIFFERENCE, Receipt
 
+LEAST_NORM = 1e-8
+"""Squares of what is near a smaller norm would vanish in float32, and with them the bound."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyPlan:
@@ -58,9 +61,9 @@ class PrivacyPlan:
             epsilon=self.epsilon,
             delta=self.delta,
             sampling_rate=self.sampling_rate,
-            clipping_norm=self.clipping_norm,
             noise_multiplier=self.noise_multiplier,
         )
+        positive_norm(self.clipping_norm)
         arguments.integer(self.steps, what="steps")
         arguments.integer(self.expected_records, what="expected_records")
         if self.delta >= 1:
@@ -178,3 +181,15 @@ def not_as_planned(name: str, executed: object, planned: object) -> PrivacyError
         "what ran: train by the plan, or plan what shall run.",
         code="NOT_AS_PLANNED",
     )
+
+
+def positive_norm(clipping_norm: float) -> float:
+    """Returns the clipping norm, which must be positive and large enough for its square in fp32."""
+    if not 0 < clipping_norm < float("inf"):
+        raise ValueError(f"clipping_norm is {clipping_norm}; it must be positive and finite.")
+    if clipping_norm < LEAST_NORM:
+        raise ValueError(
+            f"clipping_norm is {clipping_norm}; expected at least {LEAST_NORM}: squares of less "
+            "vanish in float32. Multiply the losses and the clipping norm by the same constant."
+        )
+    return float(clipping_norm)

@@ -12,6 +12,7 @@ all of them. Any number of processes can go on with what any number left.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -20,8 +21,9 @@ from typing import Any
 
 import torch
 
+from hushdoc.arguments import counted
 from hushdoc.certificate.claim import Claim
-from hushdoc.errors import CheckpointError, PrivacyError
+from hushdoc.errors import CheckpointError, OutputWriteError, PrivacyError
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import PrivateSteps
 from hushdoc_training.privacy.process_group import Group
@@ -184,6 +186,8 @@ class PrivateRun:
             self.group.first_does(lambda: state.clear_partial(self.folder))
             self.group.first_does(lambda: self._require_same_records(training))
             self._return_to(training)
+            if training.charged < self.plan.steps:
+                self.group.first_does(lambda: state.require_room(self.folder, training.model))
             self.keep_reads_of(training.view)
             charged = loop.take_steps(
                 training.charged,
@@ -311,6 +315,13 @@ class PrivateRun:
                 "folder; what this one spent stays spent."
             )
         loop.require_state(self.folder, self.plan.steps, charged=charged, restored=restored)
+        if charged > restored and self.group.is_first:
+            warnings.warn(
+                f"{counted(charged - restored, 'charged step')} after the last saved state (step "
+                f"{restored}) left nothing, and stay charged; training goes on with step "
+                f"{charged + 1}.",
+                stacklevel=2,
+            )
         training.resume(charged, restored=restored, receipt=receipt)
 
     def _restored(self, training: PrivateSteps) -> tuple[int, Receipt | None]:
@@ -337,14 +348,20 @@ class PrivateRun:
     def _save(self, training: PrivateSteps) -> None:
         training.require_kept()
         receipt = training.receipt.to_json().decode() if training.has_receipt else ""
-        state.save(
-            self.folder,
-            training.charged,
-            training.model,
-            training.optimizer,
-            self.group,
-            receipt=receipt,
-        )
+        try:
+            state.save(
+                self.folder,
+                training.charged,
+                training.model,
+                training.optimizer,
+                self.group,
+                receipt=receipt,
+            )
+        except OutputWriteError as error:
+            raise OutputWriteError(
+                f"{error} Then go on from the last saved state, if there is one, with --resume: "
+                "what was charged stays charged."
+            ) from error
 
 
 def _asked(

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from hushdoc.errors import CheckpointError, PrivacyError
+from hushdoc.errors import CheckpointError, OutputWriteError, PrivacyError
 from hushdoc.system import atomic_files, terminals
 
 if TYPE_CHECKING:  # folders of runs are looked into where torch is not installed
@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # folders of runs are looked into where torch is not installe
     from hushdoc_training.runs import gathering
 
 STATE = "state.safetensors"
+_STATES = 8  # times a model: weights and two moments of each, of two states, and the checkpoint
 _GROUPS, _RECEIPT = "optimizer", "receipt"
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{8}\.partial")
 
@@ -55,6 +56,22 @@ def interrupts() -> Iterator[Callable[[], bool]]:
         yield lambda: pressed
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+def require_room(folder: Path, model: nn.Module) -> None:
+    """Raises OutputWriteError where the disk has no room for a state beside another, and the end.
+
+    A run that learns of it by its first state has spent its budget for nothing.
+    """
+    tensors = (*model.parameters(), *model.buffers())
+    needed = _STATES * sum(value.numel() * value.element_size() for value in tensors)
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise OutputWriteError(
+            f"'{folder}' stands on a disk with {free / 1e6:.0f} MB left, and this training writes "
+            f"up to {needed / 1e6:.0f} MB there. Free some space and go on with --resume; this "
+            "process charged nothing."
+        )
 
 
 def save(

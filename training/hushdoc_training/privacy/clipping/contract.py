@@ -11,14 +11,13 @@ from torch import nn
 
 from hushdoc import arguments
 from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.plan import positive_norm
 
 Losses = Callable[[], torch.Tensor]
 """Runs the model's forward pass and returns one loss for every example, shape [examples]."""
 
 # Every factor is smaller by this much, so that rounding can't lift a record above the bound.
 SLACK = 1e-6
-# Squares of what is near a smaller norm would vanish in fp32, and with them the bound.
-LEAST_NORM = 1e-8
 # What automatic clipping adds to a norm before it divides by it (Bu et al. 2023, section 3.3).
 STABILITY = 0.01
 
@@ -132,18 +131,6 @@ def automatic_factors(squares: torch.Tensor, clipping_norm: float) -> torch.Tens
 
 def _where_finite(squares: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.isfinite(squares), factors, torch.zeros_like(factors))
-
-
-def positive_norm(clipping_norm: float) -> float:
-    """Returns the clipping norm, which must be positive and large enough for its square in fp32."""
-    if not 0 < clipping_norm < float("inf"):
-        raise ValueError(f"clipping_norm is {clipping_norm}; it must be positive and finite.")
-    if clipping_norm < LEAST_NORM:
-        raise ValueError(
-            f"clipping_norm is {clipping_norm}; expected at least {LEAST_NORM}: squares of less "
-            "vanish in float32. Multiply the losses and the clipping norm by the same constant."
-        )
-    return float(clipping_norm)
 
 
 def _mixes_records(module: nn.Module) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -101,9 +100,13 @@ class PrivateSettings:
         return told | ({"rank": trained.number} if trained.kind == "lora" else {})
 
 
+MOST = 3.4e38
+"""Largest number of float32, as weights are."""
+
+
 def _require_positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name} is {value!r}; expected a number above 0.")
+    if not 0 < value <= MOST:
+        raise ValueError(f"{name} is {value!r}; expected a number above 0 and at most {MOST:g}.")
 
 
 def _require_share(name: str, value: float, *, most: float = 0.99) -> None:
