@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hushdoc.accounting import pld
-from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled, Sequence
+from hushdoc.accounting.mechanism import Composed, Gaussian, Grouped, PoissonSampled, Sequence
 from hushdoc.errors import HushdocError, InputError, OutputExistsError, PrivacyError
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.ledger.runs import LedgerRun, most_steps
@@ -210,6 +210,16 @@ def test_runs_of_one_ledger_cut_documents_into_the_same_records(
         with pytest.raises(PrivacyError, match="cut into other windows"):
             counted.require_room(step=STEP, steps=5, documents="d", cut=cut)
     reserve(ledger, "whole too", 5)
+
+
+def test_a_window_that_is_four_of_another_run_spends_far_more_than_two_runs() -> None:
+    """What ADR 24 says: why windows of two lengths are refused, and not composed."""
+    run = Composed(
+        event=PoissonSampled(sampling_rate=1 / 7, event=Gaussian(noise_multiplier=1.5)), count=350
+    )
+    assert pld.epsilon(Sequence(events=(run, run)), 1e-5) == pytest.approx(15.7, abs=0.05)
+    four = Sequence(events=(Grouped(event=run, size=4), run))
+    assert pld.epsilon(four, 1e-5) == pytest.approx(70, abs=0.1)
 
 
 def test_a_preview_says_what_the_reservation_will_and_reserves_nothing(ledger: Ledger) -> None:
