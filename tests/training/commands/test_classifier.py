@@ -232,7 +232,7 @@ def test_an_update_never_keeps_a_promise_that_it_can_not(
     classifier_runs: Path, tmp_path: Path, before: str, mode: str, says: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    options = ("--mode", mode, "--expected-records", 200)
+    options = ("--mode", mode, *(CLASSIFIER.sized if mode == "dp-sgd" else ()))
     assert learn_on(further(tmp_path), classifier_runs / before, tmp_path / "next", *options) == 4
     assert says in capsys.readouterr().err
     assert not (tmp_path / "next").exists()

@@ -78,8 +78,9 @@ def test_the_claim_is_what_the_mode_can_guarantee(
 def test_every_score_on_invented_text_says_so(
     command: TableCommand, mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--mode", mode, "--rows", 4096, "--documents", 60, "--no-audit")
-    scored = ("--held-out", 0.3, "--private-numbers", "shown-unused")
+    options = ("--mode", mode, "--rows", 4096, "--documents", 60)
+    private = ("--no-audit", "--private-numbers", "shown-unused")
+    scored = ("--held-out", 0.3, *(private if mode in ("term-dp", "dp-sgd") else ()))
     assert command.train(command.invented, tmp_path / "run", *options, *scored) == 0
     lines = capsys.readouterr().out.splitlines()
     scores = [line for line in lines if line.startswith(("Held out: ", "Attack: "))]
@@ -134,7 +135,7 @@ ON_EITHER: list[tuple[list[object], str]] = [
     (["--ledger", "file"], "--ledger"),
     (["--documents-changed"], "--documents-changed"),
     *((["--mode", "dp-sgd", "--delta", value], "--delta") for value in (0, 1, "nan")),
-    *((["--mode", "dp-sgd", "--noise", value], "--noise") for value in (0, "nan", "inf")),
+    *((["--noise", value], "--noise is") for value in (0, "nan", "inf")),
     (["--mode", "dp-sgd", "--total-learning-rate", "nan"], "--total-learning-rate"),
     *((["--mode", "dp-sgd", "--epsilon", value], "epsilon") for value in (0, "inf")),
     (["--mode", "dp-sgd", "--clipping-norm", 0], "--clipping-norm"),
@@ -180,6 +181,80 @@ def test_wrong_usage_is_exit_code_2(
     assert stop.value.code == 2
     assert says in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+OF_OTHER_MODES: list[tuple[str, str, list[object]]] = [
+    (name, mode, [option, value])
+    for option, value, modes in (
+        ("--epsilon", 1, ("paper-fill", "noisy-fill", "none")),
+        ("--delta", "1e-6", ("paper-fill", "noisy-fill", "none")),
+        ("--private-numbers", "hidden", ("paper-fill", "noisy-fill", "none")),
+        ("--steps", 4, ("paper-fill", "noisy-fill", "none", "term-dp")),
+        ("--clipping-norm", 1, ("noisy-fill", "term-dp")),
+        ("--tuned-on", "unaccounted", ("noisy-fill", "term-dp")),
+        ("--noise", 3, ("paper-fill", "term-dp", "dp-sgd", "none")),
+        ("--min-document-frequency", 2, ("term-dp", "dp-sgd")),
+        ("--total-learning-rate", 9, ("paper-fill", "term-dp")),
+        ("--public-overlap", "none", ("paper-fill", "term-dp")),
+    )
+    for mode in modes
+    for name in COMMANDS
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "option"),
+    [
+        *OF_OTHER_MODES,
+        *(
+            ("clauses", mode, option)
+            for mode in ("term-dp", "dp-sgd")
+            for option in (["--algorithm", "pa"], ["--iter", 5], ["--c=1"])
+        ),
+        *(("classifier", mode, ["--unseen-scale", 0.5]) for mode in ("noisy-fill", "none")),
+    ],
+)
+def test_an_option_that_the_mode_does_not_use_is_refused(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    mode: str,
+    option: list[Any],
+) -> None:
+    """Whoever asks for an epsilon gets a table that has one, or none."""
+    command = COMMANDS[name]
+    with pytest.raises(SystemExit, match="2"):
+        command.train(command.invented, tmp_path / "run", "--mode", mode, *option)
+    assert str(option[0]).partition("=")[0] in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_the_default_mode_does_not_use_is_named_with_the_modes_that_do(
+    command: TableCommand, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        command.train(command.invented, tmp_path / "run", "--epsilon", 8, "--steps", 16)
+    said = capsys.readouterr().err
+    assert "--mode noisy-fill, the default, does not use " in said
+    assert "--epsilon (of term-dp, dp-sgd) and --steps (of dp-sgd)" in said
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--algorithm", "pa", "--total-learning-rate", 9),
+        ("--algorithm", "pa", "--top-features-per-label", 9),
+        ("--level", "token", "--unseen-scale", 0.5),
+        ("--mode", "none", "--public-overlap", "none"),
+    ],
+)
+def test_clauses_refuse_what_is_of_batches_where_there_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[object, ...]
+) -> None:
+    command = COMMANDS["clauses"]
+    with pytest.raises(SystemExit, match="2"):
+        command.train(command.invented, tmp_path / "run", *options)
+    assert f"{options[2]} is of what is learned in batches" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("data", ["nowhere", "invented:poem"])

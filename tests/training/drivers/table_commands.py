@@ -35,7 +35,9 @@ class TableCommand:
 
     def train_mode(self, data: object, out: Path, mode: str) -> int:
         """Trains in a mode on data of its own, and scores what the mode makes a score of."""
-        scored = () if mode == "none" else ("--held-out", 0.25, "--private-numbers", "shown-unused")
+        scored: tuple[object, ...] = () if mode == "none" else ("--held-out", 0.25)
+        if mode in ("term-dp", "dp-sgd"):
+            scored += ("--private-numbers", "shown-unused")
         sized = self.sized if mode == "dp-sgd" else () if mode == "term-dp" else self.filled
         labels = [part for name in self.labels for part in ("--label", name)]
         return self.train(data, out, "--mode", mode, *self.options, *labels, *scored, *sized)

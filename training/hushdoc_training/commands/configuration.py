@@ -70,6 +70,14 @@ def earlier(
     return arguments
 
 
+def note_typed(parser: CommandParser, given: Sequence[str]) -> list[str]:
+    """Has the parsed options name those that stand on a command line, as `typed`."""
+    options = options_of(parser)
+    there = _given(options, given)
+    parser.set_defaults(typed={name for name, action in options.items() if id(action) in there})
+    return []
+
+
 def options_of(parser: CommandParser) -> dict[str, argparse.Action]:
     """Returns the options that a configuration may set, by their names without dashes."""
     named = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hushdoc.commands.parsing import CommandParser
 from hushdoc.errors import OutputExistsError
-from hushdoc_training.commands import synthetic_data
+from hushdoc_training.commands import configuration, synthetic_data
 from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
     add_audit,
@@ -25,6 +25,19 @@ from hushdoc_training.commands.training_options import (
 )
 
 MODES = ("paper-fill", "noisy-fill", "term-dp", "dp-sgd", "none")
+_FITTED = ("paper-fill", "noisy-fill", "none")
+_MODES_OF: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("min-document-frequency", "algorithm", "iterations", "c"), _FITTED),
+    "noise": ("noisy-fill",),
+    "top-features-per-label": ("noisy-fill", "none"),
+    **dict.fromkeys(("epsilon", "delta", "private-numbers", "audit"), ("term-dp", "dp-sgd")),
+    **dict.fromkeys(("steps", "expected-records", "clipping-norm", "tuned-on"), ("dp-sgd",)),
+    **dict.fromkeys(("ledger", "documents-changed", "duplicates"), ("dp-sgd",)),
+}
+"""The modes that use an option, of those that not every mode uses."""
+_SCALED = ("public", "public-overlap", "total-learning-rate", "unseen-scale")
+"""The options of public text and of batches, which clauses and classifiers have other modes for."""
+
 DP_SGD_LEARNING_RATE = 500.0
 """Default of --total-learning-rate for clauses by DP-SGD."""
 
@@ -77,6 +90,7 @@ def add_clauses(parser: CommandParser) -> None:
         unseen="0.02 with --public, 0.1 with frequencies of English words, else 0.3",
     )
     parser.mark_expert("--sentences-are-documents", "--clusters")
+    parser.earlier = configuration.note_typed
 
 
 def _add_clause_filling(parser: CommandParser) -> None:
@@ -142,6 +156,7 @@ def add_classifier(parser: CommandParser) -> None:
         unseen="0.25; it needs --public",
     )
     parser.mark_expert("--model")
+    parser.earlier = configuration.note_typed
 
 
 def _add_data(
@@ -229,17 +244,15 @@ def check_clauses(options: argparse.Namespace) -> None:
         options.refuse_usage(FIRST_DOCUMENTS)
     if options.iterations is not None and options.iterations < 1:
         options.refuse_usage(f"--iterations is {options.iterations}; it must be at least 1")
-    scaled = options.mode == "dp-sgd" or options.algorithm == "batch"
-    if (
-        options.public is not None
-        and not scaled
-        and (options.mode != "noisy-fill" or options.algorithm is not None)
-    ):
-        options.refuse_usage(
-            "--public scales what is learned in batches; it needs --mode dp-sgd, or --mode "
-            "noisy-fill without another --algorithm than batch"
-        )
-    _check(options)
+    _check(options, dict.fromkeys(_SCALED, ("noisy-fill", "dp-sgd", "none")))
+    by_default = options.mode == "noisy-fill" and options.level != "token"
+    algorithm = options.algorithm or ("batch" if by_default else "pa")
+    for name in (*_SCALED, "top-features-per-label"):
+        if name in options.typed and options.mode != "dp-sgd" and algorithm != "batch":
+            options.refuse_usage(
+                f"--{name} is of what is learned in batches; it needs --mode dp-sgd, or "
+                "--algorithm batch, which noisy-fill of sentences has by default"
+            )
 
 
 def check_classifier(options: argparse.Namespace) -> None:
@@ -259,10 +272,11 @@ def check_classifier(options: argparse.Namespace) -> None:
             options.refuse_usage(f"--update can't be combined with --mode {options.mode}")
         if options.rows is not None or options.label or options.schema:
             options.refuse_usage("--update keeps the rows and classes of the released table")
-    _check(options)
+    _check(options, dict.fromkeys(_SCALED, ("dp-sgd",)))
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check(options: argparse.Namespace, scaled: dict[str, tuple[str, ...]]) -> None:
+    _refuse_of_other_modes(options, _MODES_OF | scaled)
     if not 0 <= options.held_out < 1:
         options.refuse_usage(f"--held-out is {options.held_out}; it must be from 0 to below 1")
     private = options.mode in ("dp-sgd", "term-dp")
@@ -275,8 +289,6 @@ def _check(options: argparse.Namespace) -> None:
         options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
     if options.ledger is None and options.documents_changed:
         options.refuse_usage("--documents-changed needs --ledger")
-    if options.ledger is not None and options.mode != "dp-sgd":
-        options.refuse_usage("--ledger counts documents; it needs --mode dp-sgd")
     if options.name is not None and not options.name.strip():
         options.refuse_usage("--name is empty; the certificate names the documents by it")
     if options.unseen_scale is not None and not 0 < options.unseen_scale <= 1:
@@ -290,6 +302,23 @@ def _check(options: argparse.Namespace) -> None:
         raise OutputExistsError(
             f"The folder '{options.out}' holds a run. Name a new folder with --out: a table is "
             "trained in one go, and no run of it can be continued."
+        )
+
+
+def _refuse_of_other_modes(
+    options: argparse.Namespace, modes_of: dict[str, tuple[str, ...]]
+) -> None:
+    """Refuses options that were typed and that the mode does not use."""
+    unused = [
+        f"--{name} (of {', '.join(modes)})"
+        for name, modes in modes_of.items()
+        if name in options.typed and options.mode not in modes
+    ]
+    if unused:
+        default = "" if "mode" in options.typed else ", the default,"
+        options.refuse_usage(
+            f"--mode {options.mode}{default} does not use {' and '.join(unused)}: choose a --mode "
+            "that does, or leave out what is not used"
         )
 
 
