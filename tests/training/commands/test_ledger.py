@@ -148,8 +148,8 @@ def test_the_verb_needs_neither_torch_nor_the_training_extra(used: Path) -> None
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (["--ledger", "x", "--public"], "--ledger counts private training"),
-        (["--ledger", "x", "--not-private"], "--ledger counts private training"),
+        (["--ledger", "x", "--public"], "training without privacy does not use --ledger"),
+        (["--ledger", "x", "--not-private"], "training without privacy does not use --ledger"),
         (["--documents-changed"], "--documents-changed needs --ledger"),
     ],
 )

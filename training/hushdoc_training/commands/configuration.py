@@ -58,6 +58,7 @@ def earlier(
     read = {} if named.config is None else _read(Path(named.config), options)
     preset = presets.get(named.preset or read.get("preset", ""), {})
     taken = _given(options, given)
+    note_typed(parser, given)
     arguments: list[str] = []
     for layer in (read, preset):
         names = {
@@ -92,12 +93,15 @@ def notes_of(options: argparse.Namespace, *settings: Any) -> dict[str, str]:
     """Returns what a run keeps beside itself: its configuration and its environment.
 
     Options that nobody gave are those that a plan or settings (dataclasses) have by the same names.
+    Those that this kind of training does not use are left out.
     """
     from hushdoc_training.runs.environment import environment
     from hushdoc_training.runs.run_folder import CONFIGURATION, ENVIRONMENT
 
     lines = []
     for name, action in options_of(options.parser).items():
+        if name in options.unused:
+            continue
         value = getattr(options, action.dest)
         for each in settings if value is None else ():
             value = getattr(each, action.dest, value)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hushdoc import arguments
 from hushdoc.commands.parsing import usage_errors
-from hushdoc_training.commands import configuration, kie_data, synthetic_data
+from hushdoc_training.commands import configuration, kie_data, synthetic_data, training_kinds
 from hushdoc_training.commands.data import SOURCE
 from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
@@ -232,16 +232,18 @@ def run(options: argparse.Namespace) -> int:
     from hushdoc_training.recipes.docvqa.start import architecture_of, reads_images
 
     private = takes_noise(options)
+    batches = options.algorithm == settings.PROVIDER
+    training_kinds.choose(options, private=("algorithm",), plain=() if batches else ("batch-size",))
     invented = options.data.startswith("invented:")
-    if options.canaries < 0 or (options.canaries and not private):
-        options.refuse_usage("--canaries is a number from 0, for private training")
+    if options.canaries < 0:
+        options.refuse_usage(f"--canaries is {options.canaries}; it must be 0 or more")
     if options.documents is not None and private and not invented:
         options.refuse_usage(FIRST_DOCUMENTS)
-    if options.passes != 1 and (options.algorithm != settings.PROVIDER or not private):
+    if options.passes != 1 and options.algorithm != settings.PROVIDER:
         options.refuse_usage("--passes is of private training with --algorithm fl-provider-dp")
-    if options.scaling == "public" and (options.algorithm == settings.PROVIDER or not private):
+    if options.scaling == "public" and options.algorithm == settings.PROVIDER:
         options.refuse_usage("--scaling public is of private training by clipped gradients")
-    if options.directions is not None and (options.scaling == "none" or not private):
+    if options.directions is not None and options.scaling == "none":
         options.refuse_usage("--directions is of private training with --scaling public")
     refuse_private_vocabulary(options, _start(options))
     ledger = ledger_of(options)

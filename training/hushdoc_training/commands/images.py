@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hushdoc.commands.parsing import usage_errors
 from hushdoc.errors import PrivacyError
-from hushdoc_training.commands import configuration, kie_data, synthetic_data
+from hushdoc_training.commands import configuration, kie_data, synthetic_data, training_kinds
 from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
     add_budget,
@@ -158,11 +158,18 @@ def run(options: argparse.Namespace) -> int:
     from hushdoc_training.data.dataset import Source
 
     private = takes_noise(options)
+    if options.plan and not private:
+        options.refuse_usage("--plan is of private training; leave --public or --not-private")
+    if private:
+        _refuse_mixing(options)
+    training_kinds.choose(
+        options,
+        private=("trained",),
+        plain=("mixup", "cutmix", "dropout", "optimizer", "batch-size"),
+    )
     invented = options.data.startswith("invented:")
     if options.documents is not None and not invented:
         options.refuse_usage(FIRST_DOCUMENTS if private else "--documents is of invented documents")
-    if options.plan and not private:
-        options.refuse_usage("--plan is of private training; leave --public or --not-private")
     ledger = ledger_of(options)
     plan = _plan(options, ledger) if private else None
     if options.plan:
@@ -190,9 +197,9 @@ def _unsaid(line: str) -> None:
     """Says nothing of private documents: how many there are is no less a number than a loss is."""
 
 
-def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
-    """Returns the plan; the records that it declares are those of a step over the sampling rate."""
-    mixing = [name for name in ("mixup", "cutmix") if getattr(options, name)]
+def _refuse_mixing(options: argparse.Namespace) -> None:
+    """Raises PrivacyError where options that were typed mix pages."""
+    mixing = [name for name in ("mixup", "cutmix") if name in options.typed]
     if mixing:
         raise PrivacyError(
             f"--{' and --'.join(mixing)} would mix two documents into one page, whose gradient "
@@ -200,8 +207,10 @@ def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
             "privacy.",
             code="MIXED_RECORDS",
         )
-    if options.dropout:
-        options.refuse_usage("--dropout is of training without privacy")
+
+
+def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
+    """Returns the plan; the records that it declares are those of a step over the sampling rate."""
     rate = options.sampling_rate
     records = max(1.0, options.expected_records / rate) if rate > 0 else 1.0  # refused below
     if options.delta is None and ledger is None:

@@ -18,6 +18,7 @@ from hushdoc_training.commands import (
     kie_scores,
     kie_settings,
     synthetic_data,
+    training_kinds,
 )
 from hushdoc_training.commands.data import SOURCE
 from hushdoc_training.commands.training_options import (
@@ -181,18 +182,19 @@ def run(options: argparse.Namespace) -> int:
     require_installed()
     if options.images and options.start in ("minilm", "minilm-text", "small"):
         options.refuse_usage(f"--images needs a LayoutLMv3; --start {options.start} is none")
+    training_kinds.choose(
+        options,
+        private=("trained", "optimizer", "momentum", "decay", "dropout"),
+        plain=("batch-size",),
+    )
     noise = takes_noise(options)
     invented = options.data.startswith("invented:")
     refuse_private_vocabulary(options, options.start)
     if options.documents is not None and noise and not invented:
         options.refuse_usage(FIRST_DOCUMENTS)
-    if options.audit and not noise:
-        options.refuse_usage("--audit is of private training; leave --public or --not-private")
     bound = options.noisy_loss
-    if bound is not None and not (noise and 0 < bound < math.inf):
-        options.refuse_usage(
-            f"--noisy-loss is {bound}; it must be a number above 0, and needs private training"
-        )
+    if bound is not None and not 0 < bound < math.inf:
+        options.refuse_usage(f"--noisy-loss is {bound}; it must be a number above 0")
     kie_scores.check(options)
     listed = kie_public.is_list(options)
     ledger = ledger_of(options)

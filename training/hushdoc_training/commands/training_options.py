@@ -417,15 +417,11 @@ def refuse_private_vocabulary(options: argparse.Namespace, start: str) -> None:
 
 
 def ledger_of(options: argparse.Namespace) -> Ledger | None:
-    """Returns the ledger that the options name; one without privacy is a usage error."""
+    """Returns the ledger that the options name; None where they name none."""
     if options.ledger is None:
         if options.documents_changed:
             options.refuse_usage("--documents-changed needs --ledger")
         return None
-    if not takes_noise(options):
-        options.refuse_usage(
-            "--ledger counts private training; leave --public, --not-private or --synthetic"
-        )
     from hushdoc_training.ledger.ledger import Ledger
 
     return Ledger.open(options.ledger)

@@ -115,9 +115,9 @@ def test_the_number_of_private_documents_changes_nothing_that_is_planned(
 ) -> None:
     """With one document more another recipe would be the right one, and nobody may see it."""
     config = invented.InventedConfig(document_types=("receipt",), labels="fields")
-    command = ["train", "kie", "--start", str(tmp_path / "public"), "--quiet", "--steps", "1"]
+    public = ["train", "kie", "--quiet", "--start", "small", "--max-tokens", "64", "--public"]
+    command = ["train", "kie", "--quiet", "--start", str(tmp_path / "public"), "--steps", "1"]
     command += ["--sampling-rate", "0.02"]
-    public = [*command, "--start", "small", "--max-tokens", "64", "--public"]
     invented.write(tmp_path / "199", seed=1, count=199, config=config, images=False)
     invented.write(tmp_path / "200", seed=1, count=200, config=config, images=False)
     few = ["--data", "invented:receipt", "--documents", "4", "--out", str(tmp_path / "public")]

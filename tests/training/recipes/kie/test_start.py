@@ -165,8 +165,8 @@ def test_training_without_privacy_goes_on_and_its_claim_says_both(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = (documents_in(tmp_path / f"data{seed}", seed=seed) for seed in (1, 2))
-    quick = ("--epochs", "1", "--max-tokens", "64", "--quiet", "--data")
-    kie = ("train", "kie", *quick)
+    quick = ("--max-tokens", "64", "--quiet", "--data")
+    kie = ("train", "kie", "--epochs", "1", *quick)
     runs = [str(tmp_path / f"run{number}") for number in range(4)]
     assert main([*kie, str(first), "--public", "--start", "small", "--out", runs[0]]) == 0
     leaky = ("--not-private", "--start")
@@ -188,7 +188,8 @@ def test_training_without_privacy_goes_on_and_its_claim_says_both(
     assert [data.name for data in claim.public_data] == ["public documents", "third"]
     assert "weights may hold any part" in str(claim.guarantees[0].reason)
     private = ("--steps", "1", "--trained", "output", "--start", runs[1])
-    assert main([*kie, str(second), *private, "--out", str(tmp_path / "no")]) == 5
+    told = ("train", "kie", *quick, str(second), *private)
+    assert main([*told, "--out", str(tmp_path / "no")]) == 5
     assert "trained on protected documents" in capsys.readouterr().err
     assert not (tmp_path / "no").exists()
 
