@@ -89,7 +89,7 @@ def test_the_command_line_goes_before_the_file_and_the_file_before_a_preset(
     assert found["label"] == ["date", "-total"]
     assert (found["epsilon"], found["dropout"], found["max_tokens"]) == (3.0, 0.2, 32)
     assert (found["steps"], found["decay"], found["images"]) == (350, False, False)
-    given = ("--label", "other", "--epsilon=4", "--decay", "--drop", "0.3", "--images")
+    given = ("--label", "other", "--epsilon=4", "--decay", "--dropout", "0.3", "--images")
     found = options_for(tmp_path, text, *given)
     assert found["label"] == ["other"]
     assert (found["epsilon"], found["decay"], found["dropout"]) == (4.0, True, 0.3)

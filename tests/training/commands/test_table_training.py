@@ -191,7 +191,7 @@ OF_OTHER_MODES: list[tuple[str, str, list[object]]] = [
         ("--private-numbers", "hidden", ("paper-fill", "noisy-fill", "none")),
         ("--steps", 4, ("paper-fill", "noisy-fill", "none", "term-dp")),
         ("--clipping-norm", 1, ("noisy-fill", "term-dp")),
-        ("--tuned-on", "unaccounted", ("noisy-fill", "term-dp")),
+        ("--tuned-on", "unaccounted", ("noisy-fill", "none")),
         ("--noise", 3, ("paper-fill", "term-dp", "dp-sgd", "none")),
         ("--min-document-frequency", 2, ("term-dp", "dp-sgd")),
         ("--total-learning-rate", 9, ("paper-fill", "term-dp")),
@@ -209,7 +209,7 @@ OF_OTHER_MODES: list[tuple[str, str, list[object]]] = [
         *(
             ("clauses", mode, option)
             for mode in ("term-dp", "dp-sgd")
-            for option in (["--algorithm", "pa"], ["--iter", 5], ["--c=1"])
+            for option in (["--algorithm", "pa"], ["--iterations", 5], ["--c=1"])
         ),
         *(("classifier", mode, ["--unseen-scale", 0.5]) for mode in ("noisy-fill", "none")),
     ],

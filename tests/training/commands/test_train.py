@@ -173,8 +173,8 @@ def test_the_certificate_will_say_what_was_public_and_what_not(
     assert [found.overlap_with_protected for found in claim.public_data] == ["unknown"]
     assert (claim.protected_data, claim.guarantees[0].kind) == ((), "none")
 
-    private = ["--data", tmp_path / "data", "--start", tmp_path / "public", "--steps", "2"]
-    private += ["--expected-records", "4"]
+    again = ["--data", tmp_path / "data", "--start", tmp_path / "public"]
+    private = [*again, "--steps", "2", "--expected-records", "4"]
     capsys.readouterr()
     assert train(*private, "--tuned-on", "unaccounted", "--out", tmp_path / "private") == 0
     said = capsys.readouterr().err
@@ -191,7 +191,7 @@ def test_the_certificate_will_say_what_was_public_and_what_not(
     shown = ("--private-numbers", "shown-unused", "--out", tmp_path / "shown")
     assert train(*private, *shown) == 0
     assert "Documents read: 8" in capsys.readouterr().err
-    assert train(*private, "--not-private", "--out", tmp_path / "leaky") == 0
+    assert train(*again, "--not-private", "--out", tmp_path / "leaky") == 0
     claim = Checkpoint.load(tmp_path / "leaky").claim
     assert claim.guarantees[0].kind == "none"
     assert claim.data_accesses[0].treatment == "unaccounted"

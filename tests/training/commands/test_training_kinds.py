@@ -56,10 +56,10 @@ def test_with_privacy_nothing_of_training_without_it_is_taken(
         assert f"training with privacy does not use {option.partition('=')[0]}: " in said
 
 
-def test_several_are_named_together_also_by_the_start_of_a_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = refused(capsys, "kie", tmp_path / "run", "--public", "--sampling", "0.1", "--steps", "2")
+def test_several_are_named_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(
+        capsys, "kie", tmp_path / "run", "--public", "--sampling-rate=0.1", "--steps", "2"
+    )
     assert "does not use --sampling-rate and --steps: " in said
 
 

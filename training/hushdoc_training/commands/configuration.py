@@ -19,6 +19,7 @@ from typing import Any
 from hushdoc.arguments import printable, short_repr
 from hushdoc.commands.parsing import CommandParser
 from hushdoc.errors import InputError
+from hushdoc_training.commands import training_options
 
 _NEVER_SET = ("help", "help-all", "config")
 _OF_ONE_RUN = ("out", "resume", "plan", "suggest", "quiet")
@@ -26,6 +27,7 @@ _OF_ONE_RUN = ("out", "resume", "plan", "suggest", "quiet")
 
 _KINDS: Mapping[Any, tuple[tuple[type, ...], str]] = {
     int: ((int,), "a whole number"),
+    training_options.seed: ((int,), "a whole number"),
     float: ((int, float), "a number"),
 }
 
@@ -50,7 +52,7 @@ def earlier(
         InputError: BAD_CONFIG, where the file can't be read, or a key of it is unknown, stands
             twice or has a value of another type; the message names the line and the nearest key.
     """
-    first = argparse.ArgumentParser(add_help=False)
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     first.add_argument("--config", nargs="?")
     first.add_argument("--preset", nargs="?")
     named, _ = first.parse_known_args(list(given))
@@ -195,15 +197,9 @@ def _refused(action: argparse.Action, value: Any) -> str | None:
 
 
 def _given(options: Mapping[str, argparse.Action], given: Sequence[str]) -> set[int]:
-    """Returns the options that stand on a command line, also under the start of their name."""
-    words = {argument.split("=", 1)[0] for argument in given if argument.startswith("--")} - {"--"}
-    named = {option: id(action) for action in options.values() for option in action.option_strings}
-    return {
-        known
-        for word in words
-        for option, known in named.items()
-        if option == word or (word not in named and option.startswith(word))
-    }
+    """Returns the options that stand on a command line."""
+    words = {argument.split("=", 1)[0] for argument in given}
+    return {id(action) for action in options.values() if words & {*action.option_strings}}
 
 
 def _is_unset(action: argparse.Action, value: Any) -> bool:

@@ -31,7 +31,8 @@ _MODES_OF: dict[str, tuple[str, ...]] = {
     "noise": ("noisy-fill",),
     "top-features-per-label": ("noisy-fill", "none"),
     **dict.fromkeys(("epsilon", "delta", "private-numbers", "audit"), ("term-dp", "dp-sgd")),
-    **dict.fromkeys(("steps", "expected-records", "clipping-norm", "tuned-on"), ("dp-sgd",)),
+    "tuned-on": ("term-dp", "dp-sgd"),
+    **dict.fromkeys(("steps", "expected-records", "clipping-norm"), ("dp-sgd",)),
     **dict.fromkeys(("ledger", "documents-changed", "duplicates"), ("dp-sgd",)),
 }
 """The modes that use an option, of those that not every mode uses."""

@@ -82,6 +82,7 @@ def by_term_counts(options: argparse.Namespace, task: TableTask) -> TableCheckpo
             delta=private_runs.DELTA if options.delta is None else options.delta,
             out=options.out,
             name=name,
+            hyperparameter_tuning=training_options.tuned_on(options),
             accesses=scoring(options, name),
             audited=options.audit,
             view=_view(options),

@@ -57,6 +57,10 @@ def test_terms_are_promised_something_where_their_rows_are_bounded() -> None:
     assert (noisy != table.weights).all()
     [guarantee] = claim.guarantees
     assert (guarantee.kind, guarantee.unit) == ("dp", "token-term")
+    assert guarantee.hyperparameter_tuning == "none"
+    tuned = {"hyperparameter_tuning": "unaccounted"}
+    _, claim = private_tables.release_terms(table, noise_std=1.0, delta=1e-5, name="c", **tuned)
+    assert claim.guarantees[0].hyperparameter_tuning == "unaccounted"
     with pytest.raises(ValueError, match="bounded number of rows"):
         term_release.log_odds(
             data.sentences, data.labels, FeatureScheme(rows=601), num_labels=2, bound=0.5

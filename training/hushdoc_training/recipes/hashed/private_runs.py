@@ -168,6 +168,7 @@ def protect_terms(
     out: Path,
     name: str,  # what the certificate calls the documents
     bound: float = BOUND,  # L2 norm of a row, a public constant
+    hyperparameter_tuning: str = "none",  # on what the settings were chosen
     accesses: tuple[DataAccess, ...] = (),  # how else the documents are read
     audited: bool = True,  # whether a twin on invented terms is audited first
     view: PrivateView | None = None,  # notes who reads scores on private documents
@@ -191,6 +192,7 @@ def protect_terms(
         delta=delta,
         name=name,
         items=task.items,
+        hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=task.corpus.names_from_documents,
         view=view,
     )

@@ -180,6 +180,7 @@ def release_terms(
     name: str,  # what the protected documents are called
     public_data: tuple[PublicData, ...] = (),  # what clusters were made from, if there are some
     items: str = "sentences",  # what has labels, in words
+    hyperparameter_tuning: str = "none",  # on what the settings were chosen
     labels_from_documents: bool = False,  # whether the documents say which labels there are
     view: PrivateView | None = None,  # notes who reads scores on private documents
 ) -> tuple[npt.NDArray[np.float32], Claim]:
@@ -196,6 +197,7 @@ def release_terms(
     declared = Declared(
         name=name,
         public_data=public_data,
+        hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=labels_from_documents,
         accesses=claims.unaccounted(
             name, {f"number of {items} and their labels": "declared-public"}
