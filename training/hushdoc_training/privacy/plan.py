@@ -61,6 +61,7 @@ class PrivacyPlan:
             epsilon=self.epsilon,
             delta=self.delta,
             sampling_rate=self.sampling_rate,
+            clipping_norm=self.clipping_norm,
             noise_multiplier=self.noise_multiplier,
         )
         positive_norm(self.clipping_norm)

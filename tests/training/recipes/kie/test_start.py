@@ -105,7 +105,7 @@ def test_a_start_that_shares_no_label_is_refused_before_a_folder_is_taken(
     assert "LABEL_MISMATCH" in said
     assert "Among the labels to learn are some" in said  # which says nothing of documents
     assert "does not know: question. It knows: " in said
-    assert "`--new-labels`" in said
+    assert "train kie --new-labels`" in said
     assert not out.exists()
     assert main([*told, "--new-labels"]) == 0
     expected = "Labels:     fresh for question; the start's encoder alone is kept"
