@@ -112,7 +112,6 @@ class Characters:
 
     def find(self, foreign: str) -> Places:
         """Returns all line breaks and marks of ASCII, and some characters that are not ASCII."""
-        wanted = np.sort(code_points(foreign))
         found = []
         for start in range(0, len(self.text), _CHUNK_CHARACTERS):
             codes = self._codes[MARGIN + start : MARGIN + start + _CHUNK_CHARACTERS]
@@ -123,7 +122,7 @@ class Characters:
             others = self.foreign(codes)
             if len(others):
                 points = code_points(self.text[start : start + len(codes)])[others]
-                chosen[others[np.isin(points, wanted)]] = True
+                chosen[others[np.isin(points, code_points(foreign))]] = True
             found.append(np.flatnonzero(chosen) + start)
         return np.concatenate([np.zeros(0, dtype=np.intp), *found])
 

@@ -6,6 +6,8 @@ filled up to a few lengths, and those of one length are sorted in one call.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from hushdoc.hashing import templates
@@ -28,26 +30,32 @@ def sorted_rows(
     Those of a sentence end with as many MISSING as its list was filled up with.
     """
     features = templates.of_sentences(scheme)
-    sizes = _sizes(int(lengths.max(initial=0)), len(features))
-    classes = np.searchsorted(sizes, lengths)
+    sizes = _sizes(int(lengths.max(initial=0)).bit_length(), len(features))
+    classes = sizes.searchsorted(lengths).astype(np.uint8)
     items = classes.argsort(kind="stable")
     counts = np.bincount(classes, minlength=len(sizes))
     spans = np.repeat(sizes, counts)
-    stops = spans.cumsum()
-    places = np.arange(spans.sum()) - np.repeat(stops - spans, spans)
-    tokens = places + np.repeat((lengths.cumsum() - lengths).take(items), spans)
-    places[places >= np.repeat(lengths.take(items), spans)] = -1  # beyond the sentence's own
+    starts = spans.cumsum() - spans
+    ends = lengths.cumsum()
+    tokens = np.arange(spans.sum())
+    tokens += np.repeat((ends - lengths).take(items) - starts, spans)
     lines = np.empty((len(features), len(tokens) + templates.MARGIN), dtype=np.uint32)
-    groups = None if groups is None else groups.take(tokens, mode="clip")
-    templates.write_rows(lines, hashes.take(tokens, mode="clip"), groups, features, scheme)
-    lines = lines[:, : len(tokens)]
+    own = None if groups is None else groups.take(tokens, mode="clip")
+    templates.write_rows(lines, hashes.take(tokens, mode="clip"), own, features, scheme)
+    missing = np.empty_like(lines[0])
+    np.multiply(tokens >= np.repeat(ends.take(items), spans), MISSING, out=missing[: len(tokens)])
+    reach = 0
     for line, template in zip(lines, features, strict=True):
-        line |= (places < -template.first) * MISSING
-        if template.of_clusters and groups is not None:
-            line[groups < 0] = MISSING
+        for place in range(reach, -template.first):  # where no pair so far apart ends
+            missing[starts + place] = MISSING
+        reach = -template.first
+        line |= missing
+        if template.of_clusters and own is not None:
+            line[: len(tokens)][own < 0] = MISSING
+    lines = lines[:, : len(tokens)]
     rows = np.empty(lines.size, dtype=np.uint32)
     done = 0
-    for size, count in zip(sizes, counts.tolist(), strict=True):
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
         stop = done + size * count
         if stop > done:
             part = rows[done * len(features) : stop * len(features)].reshape(count, -1)
@@ -55,13 +63,14 @@ def sorted_rows(
             shaped[:] = lines[:, done:stop].reshape(-1, count, size).transpose(1, 0, 2)
             part.sort(axis=1)
         done = stop
-    return rows, (stops - spans) * len(features), items
+    return rows, starts * len(features), items
 
 
-def _sizes(longest: int, num_features: int) -> list[int]:
-    """Returns the tokens that sentences are filled up to, none first."""
+@cache
+def _sizes(bits: int, num_features: int) -> Lengths:
+    """Returns the tokens that sentences shorter than 2**bits are filled up to, none first."""
     sizes, rows = [0], _SHORTEST
-    while sizes[-1] < longest:
+    while sizes[-1] < 1 << bits:
         sizes += [rows * quarters // 4 // num_features for quarters in range(4, 8)]
         rows *= 2
-    return sizes
+    return np.array(sizes)

@@ -15,7 +15,7 @@ from hushdoc.errors import ArtifactError
 from hushdoc.hashing import Clusters, Features, FeatureScheme, Lookup
 
 Scores = npt.NDArray[np.float64]
-Sums = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Sums = npt.NDArray[np.int32] | npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 TRANSITIONS, SCALE = "transitions", "scale"
 """Tensors beside the weights, whose name the manifest declares."""
@@ -120,7 +120,8 @@ def item_scores(found: Features, table: HashedTable) -> Scores:
 
     Weights are summed in double precision, or exactly if they are bytes.
     """
-    sums: Sums = np.zeros((found.num_items, table.weights.shape[1]), dtype=_exact(table))
+    exact = _exact(table, len(found.indices))
+    sums: Sums = np.zeros((found.num_items, table.weights.shape[1]), dtype=exact)
     _add_item_by_item(sums, found, table.weights)
     return _scores(sums, table)
 
@@ -137,7 +138,7 @@ def lookup_scores(found: Lookup, table: HashedTable) -> Scores:
             totals += _gathered(rows, table.weights, present)
         return _scores(totals[: found.num_items], table)
     numbers = _gathered(found.rows, table.weights, found.present)
-    sums = np.zeros((found.num_items, columns), dtype=_exact(table))
+    sums = np.zeros((found.num_items, columns), dtype=_exact(table, len(numbers)))
     edges = np.concatenate([found.starts, [len(numbers)]])
     filled = np.flatnonzero(edges[1:] != edges[:-1])
     sums[found.items[filled]] = _sums_of_runs(numbers, found.starts[filled], sums.dtype)
@@ -155,9 +156,11 @@ def spread(table: HashedTable) -> float:
     return math.sqrt(max(0.0, 2 * total / ((labels - 1) * max(1, len(table.weights)))))
 
 
-def _exact(table: HashedTable) -> Any:
-    """Returns the type that sums of the table's weights have."""
-    return np.int64 if table.scale is not None else np.float64
+def _exact(table: HashedTable, num_rows: int) -> Any:
+    """Returns the type that sums of so many of the table's rows have."""
+    if table.scale is None:
+        return np.float64
+    return np.int32 if num_rows < 1 << 24 else np.int64  # numbers of a byte
 
 
 def _scores(sums: npt.NDArray[Any], table: HashedTable) -> Scores:
