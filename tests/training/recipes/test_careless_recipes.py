@@ -218,7 +218,7 @@ def texts(kind: type[WholeTexts] = WholeTexts) -> WholeTexts:
         Message(name=str(n), text=f"the {'sea' if n % 2 else 'land'}", label="ab"[n % 2])
         for n in range(20)
     ]
-    return kind(corpus=whole_texts.class_corpus(both, ["a", "b"]), scheme=WORDS)
+    return kind(corpus=whole_texts.class_corpus(both, ["a", "b"], wordless=True), scheme=WORDS)
 
 
 def protect(task: TableTask, out: Path) -> Any:

@@ -56,6 +56,7 @@ class Corpus:
     level: str  # "sentence" or "token": what an item is
     names_from_documents: bool = False  # whether the documents say which labels there are
     unit: str = "document"  # what an owner is
+    wordless: bool = True  # whether documents without a word count too
 
     @property
     def records(self) -> npt.NDArray[np.int64]:

@@ -61,6 +61,7 @@ def class_corpus(
         owners=np.arange(len(ends) - 1),
         names=tuple(columns),
         level="sentence",
+        wordless=wordless,
     )
 
 

@@ -12,7 +12,7 @@ from hushdoc.errors import AnnotationError
 from hushdoc_training.crf import linear, whole_texts
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.randomness.secret_stream import SecretStream
-from hushdoc_training.recipes.hashed import classifier
+from hushdoc_training.recipes.hashed import classifier, private_runs
 from hushdoc_training.recipes.hashed.crf import Trained
 from hushdoc_training.recipes.hashed.settings import CRFSettings
 from hushdoc_training.recipes.hashed.table_tasks import WholeTexts
@@ -117,6 +117,16 @@ def test_emptying_a_term_that_is_all_of_some_texts_changes_its_own_row_alone() -
     ]
     changed = np.flatnonzero((tables[0] != tables[1]).any(axis=1))
     assert len(changed) == 1
+
+
+def test_terms_are_not_protected_in_a_corpus_that_leaves_out_what_they_were_all_of(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ValueError, match="wordless=True"):
+        private_runs.protect_terms(
+            WholeTexts(corpus=corpus(50, 0), scheme=OWN), epsilon=8.0, out=tmp_path, name="mail"
+        )
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_kind_must_have_a_text(tmp_path: Path) -> None:

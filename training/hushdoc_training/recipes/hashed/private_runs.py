@@ -175,10 +175,16 @@ def protect_terms(
 ) -> TableCheckpoint:
     """Counts, adds noise once and writes `out/checkpoint`.
 
-    The scheme has tokens alone, or a ValueError: so a term has a bounded number of rows. Where the
-    audit refutes what its twin claims, that is a PrivacyError, and nothing is released.
+    The scheme has tokens alone, so that a term has a bounded number of rows, and texts without a
+    word count, or a ValueError. Where the audit refutes what its twin claims, that is a
+    PrivacyError, and nothing is released.
     """
     task.require_learnable()
+    if not task.corpus.wordless:
+        raise ValueError(
+            "Texts without a word were left out, so that the number of texts tells of a term that "
+            "was all of one. Make the corpus by `class_corpus(..., wordless=True)`."
+        )
     multiplier = calibration.noise_multiplier(
         epsilon=epsilon, delta=delta, sampling_rate=1.0, steps=1, accountant="pld"
     )

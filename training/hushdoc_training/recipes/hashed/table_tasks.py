@@ -147,8 +147,7 @@ class WholeTexts:
     """The class of each whole text, of two at least, by tokens alone.
 
     The corpus is made by `whole_texts.class_corpus`; where terms are to be protected, with its
-    `wordless` texts, or their number tells of a term that was all of one. Training goes on from
-    the released table, if there is one; both are added up.
+    `wordless` texts. Training goes on from the released table, if there is one; both are added up.
     """
 
     corpus: Corpus
