@@ -46,7 +46,8 @@ MAX_BYTES = 8 * 2**30
 _GZIP = b"\x1f\x8b"
 _MARK = codecs.BOM_UTF8  # which Windows puts before a text
 _HEAD = 2**16
-_OTHERS = re.compile(rb'"labels"\s*:')  # a key that other formats of pages have
+_KEY = re.compile(rb'"(pages|spans|words|labels)"\s*:')  # other formats have "labels" by "pages"
+_OWN_KEYS = [{b"pages", b"words"}, {b"pages", b"spans"}, {b"pages", b"words", b"spans"}]
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _Keys = tuple[frozenset[str], frozenset[str]]
@@ -111,10 +112,9 @@ def recognises(path: Path) -> bool:
     """Returns whether a file begins as one of labelled documents; reads little, never raises."""
     with suppress(OSError, EOFError, zlib.error), ExitStack() as stack:
         head = _opened(path, stack).read(_HEAD) if path.is_file() else b""
-        keys = b'"pages"' in head and (b'"spans"' in head or b'"words"' in head)
-        keys = keys and not _OTHERS.search(head)
+        keys = {*_KEY.findall(head)}
         return head.removeprefix(_MARK).lstrip().startswith(b"{") and (
-            keys or b'"hushdoc-labelled-' in head
+            keys in _OWN_KEYS or b'"hushdoc-labelled-' in head
         )
     return False
 

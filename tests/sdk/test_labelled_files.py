@@ -374,3 +374,12 @@ def test_damaged_files_are_typed_errors_or_documents(tmp_path: Path, at: int, by
     with contextlib.suppress(InputError):
         found = list(labelled_files.read(tmp_path / "a.jsonl"))
     assert found is None or [len(item.document.pages) for item in found] == [2]
+
+
+def test_words_of_a_document_are_not_taken_for_keys_of_this_format(tmp_path: Path) -> None:
+    """An annotation of FUNSD has "words" beside a text, which may be "pages"."""
+    path = tmp_path / "form.json"
+    path.write_text(json.dumps({"form": [{"text": "pages", "words": []}]}), "utf-8")
+    assert not labelled_files.recognises(path)
+    path.write_text(json.dumps({"pages": [{"words": []}]}), "utf-8")
+    assert labelled_files.recognises(path)
