@@ -87,6 +87,7 @@ def test_a_set_that_is_private_later_is_left_out(tmp_path: Path, listed: Path) -
         (["--public", "--labels", "form"], "--labels"),
         (["--public", "--label", "date"], "--label"),
         (["--public", "--held-out", "0.2"], "--held-out"),
+        (["--public", "--unlabelled", "--token-noise", "0.1"], "--token-noise"),
         (["--public", "--data", "invented:form", "--unlabelled"], "--unlabelled"),
         (["--public", "--data", "invented:form", "--without", "forms"], "--without"),
     ],

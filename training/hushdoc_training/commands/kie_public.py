@@ -66,6 +66,9 @@ def is_list(options: argparse.Namespace) -> bool:
         if getattr(options, name):
             option = name.replace("_", "-")
             options.refuse_usage(f"--{option} is of one data set; say it in the list")
+    for option in ("token-noise", "label-smoothing"):
+        if options.unlabelled and option in options.typed:
+            options.refuse_usage(f"--{option} is of learning labels; --unlabelled learns none")
     return True
 
 
