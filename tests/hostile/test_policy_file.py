@@ -62,6 +62,7 @@ REFUSED: Refused = {
         "epsilon-nan": _with("max_epsilon = nan"),
         "epsilon-minus-nan": _with("max_epsilon = -nan"),
         "delta-nan": _with("max_delta = nan"),
+        "delta-without-its-minus-sign": _with("max_delta = 1e5"),
         "epsilon-in-quotes": _with('max_epsilon = "8"'),
         "epsilon-true": _with("max_epsilon = true"),
         "epsilon-in-a-list": _with("max_epsilon = [8]"),

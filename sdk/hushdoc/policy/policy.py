@@ -35,8 +35,8 @@ _MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _LONGEST_AGE = 36_500
 """Days: a hundred years."""
 
-_LARGEST_LIMIT = 1e9
-"""The largest limit; infinity would hide that nothing is demanded."""
+_LARGEST = {"max_epsilon": 1e9, "max_delta": 1.0}
+"""The largest limits; infinity would hide that nothing is demanded, and 1e5 be meant for 1e-5."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,16 +120,16 @@ class Policy:
         for name, words in _WORDS.items():
             if getattr(self, name) not in words:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; expected one of {words}.")
-        for name in ("max_epsilon", "max_delta"):
+        for name, largest in _LARGEST.items():
             value = getattr(self, name)
             if (
                 isinstance(value, bool)
                 or not isinstance(value, int | float)
-                or not 0 <= value <= _LARGEST_LIMIT
+                or not 0 <= value <= largest
             ):
                 raise ValueError(
                     f"{name} is {arguments.short_repr(value)}; expected a number from 0 to "
-                    f"{_LARGEST_LIMIT:g}."
+                    f"{largest:g}."
                 )
         for name, least in _INTEGERS.items():
             value = getattr(self, name)

@@ -181,6 +181,7 @@ def test_checking_one_certificate_does_not_change_the_next(build: ModuleType, ke
         {"max_epsilon": -1},
         {"max_epsilon": math.inf},
         {"max_delta": None},
+        {"max_delta": 1e5},
         {"max_total_bytes": -1},
         {"min_version": True},
         {"min_assurance": "high"},
