@@ -80,6 +80,7 @@ REFUSED: Refused = {
         "units-of-lists": _with('privacy_units = [["document"]]'),
         "kinds-in-one-text": _with('kinds = "dp"'),
         "kinds-of-numbers": _with("kinds = [1]"),
+        "kinds-in-a-table-of-flags": _with("kinds = {dp = true, empirical = false, none = false}"),
         "accountant-that-never-certifies": _with('accountants = ["gdp-clt"]'),
         "adversary-unknown": _with('adversary = "everyone"'),
         "adversary-in-a-list": _with('adversary = ["server"]'),

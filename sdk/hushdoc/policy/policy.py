@@ -242,9 +242,9 @@ _FLAGS = ("require_signature", "require_full_coverage", "require_sampling_as_imp
 
 
 def _are_words(chosen: Any, words: Collection[str]) -> bool:
-    """Returns whether these are some of the words; a single text is not a collection of them."""
+    """Returns whether these are some of the words; neither a text nor a mapping holds any."""
     try:
-        return not isinstance(chosen, str) and set(chosen) <= set(words)
+        return not isinstance(chosen, str | Mapping) and set(chosen) <= set(words)
     except TypeError:
         return False
 

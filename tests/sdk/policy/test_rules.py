@@ -177,6 +177,7 @@ def test_checking_one_certificate_does_not_change_the_next(build: ModuleType, ke
     [
         {"adjacency": {"swap"}},
         {"kinds": {"maybe"}},
+        {"kinds": {"dp": True, "empirical": False}},
         {"accountants": {"gdp-clt"}},
         {"max_epsilon": -1},
         {"max_epsilon": math.inf},
