@@ -73,7 +73,10 @@ class TrustedKey:
     roles: tuple[str, ...] = (CERTIFICATE,)
 
     def __post_init__(self) -> None:
-        """Refuses keys that prove nothing, and roles that do not exist."""
+        """Refuses keys that prove nothing, roles that do not exist, and one text as models."""
+        # Of a text, any part of it would be the name of a model.
+        models = arguments.listed(self.models, what="A key's models", of="names of models")
+        object.__setattr__(self, "models", models)
         if not self.roles or len(set(self.roles)) < len(self.roles) or set(self.roles) - set(ROLES):
             raise ValueError(f"roles is {self.roles!r}; expected some of {ROLES}, each once.")
         problem = key_problem(self.public_key, self.algorithm)

@@ -128,6 +128,13 @@ def test_roles_are_those_there_are(key: Any, roles: tuple[str, ...]) -> None:
         trust_store.TrustedKey.of(key, roles=roles)
 
 
+def test_one_text_is_no_list_of_models(key: Any) -> None:
+    one: Any = "invoices-of-acme"
+    with pytest.raises(InputError, match="expected a list, .* of names of models"):
+        trust_store.TrustedKey.of(key, models=one)
+    assert not trust_store.TrustedKey.of(key, models=(one,)).speaks_for("invoices")
+
+
 def test_a_sequence_number_is_never_negative() -> None:
     with pytest.raises(ValueError, match="expected 0 or more"):
         trust_store.TrustStore(keys=(), min_revocation_sequence=-1)
