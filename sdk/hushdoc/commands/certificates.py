@@ -212,7 +212,7 @@ def _card(folder: Path, seen: Inspected) -> str:
 
 
 def _labels(folder: Path, seen: Inspected) -> LabelSet | None:
-    """The fields that the model finds, if their file is the one that was signed."""
+    """The fields that the model finds, or its classes, if their file is the one that was signed."""
     from hushdoc.artifact import folder as folders
     from hushdoc.labels import LabelSet
     from hushdoc.serialization import strict_json
@@ -224,12 +224,16 @@ def _labels(folder: Path, seen: Inspected) -> LabelSet | None:
         folders.opened(folder) as descriptor,
         folders.open_signed(descriptor, subjects[0]) as file,
     ):
-        data = strict_json.loads(file.read(), what=f"'{LABELS_FILE}'")
+        what = f"'{LABELS_FILE}'"
+        data = strict_json.loads(file.read(), what=what, max_bytes=MAX_LABELS_BYTES)
     match data:
-        case {"fields": [*names]} if all(isinstance(name, str) for name in names):
+        case {"fields": [*names]} | {"labels": [*names]} if all(
+            isinstance(name, str) for name in names
+        ):
             return LabelSet(fields=tuple(names))
     raise ArtifactError(
-        f"'{LABELS_FILE}' holds no list of names under 'fields'. Export the model again."
+        f"'{LABELS_FILE}' holds no list of names under 'fields' or 'labels'. Export the model "
+        "again."
     )
 
 

@@ -46,6 +46,15 @@ def test_renderings_are_in_their_format(sealed: Path, capsys: pytest.CaptureFixt
     assert "## Fields\n\n`date`, `total`" in card
 
 
+def test_the_card_of_a_classifier_has_its_classes(
+    key: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contents = build.files(labels_DOT_json=b'{"labels": ["form", "letter"]}')
+    build.seal(tmp_path / "classifier", key, contents=contents)
+    assert run(tmp_path / "classifier", "--format", "card") == 0
+    assert "`form`, `letter`" in capsys.readouterr().out
+
+
 def test_nothing_is_rendered_that_a_trust_store_does_not_trust(
     other_key: Any, sealed: Path, trust: Path, tmp_path: Path
 ) -> None:
