@@ -1,6 +1,6 @@
 """Checkpoints: the folder that training hands to export, written whole or not at all.
 
-checkpoint.json      format version, task, architecture
+checkpoint.json      format version, task, architecture, and digests of what was trained
 model.safetensors    weights, with config.json beside them (transformers' own layout)
 tokenizer.json       Hugging Face tokenizer
 labels.json          the fields; tags follow from them
@@ -22,9 +22,12 @@ from hushdoc.errors import ArtifactError, CertificateError, CheckpointError, Lab
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.encoding import Encoder, Preprocessing
 from hushdoc.system import atomic_files
+from hushdoc_training import claimed_files
 
 FORMAT_VERSION = 1
 TASKS = ("kie",)
+HEAD = "checkpoint.json"
+"""The file that says what a folder is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +94,7 @@ def save(
     write(
         folder,
         {
-            "checkpoint.json": {"task": "kie", "architecture": architecture},
+            HEAD: {"task": "kie", "architecture": architecture},
             "labels.json": {"fields": list(labels.fields)},
             "preprocessing.json": preprocessing.to_dict(),
         },
@@ -114,12 +117,27 @@ def write(
     with atomic_files.new_folder(folder) as partial:
         save_weights(partial)
         for name, value in objects.items():
-            head = {"formatVersion": FORMAT_VERSION} if name == "checkpoint.json" else {}
-            text = json.dumps({**head, **value}, indent=2, sort_keys=True) + "\n"
-            (partial / name).write_text(text, encoding="utf-8")
-        (partial / "claim.json").write_bytes(claim.to_json())
+            if name != HEAD:
+                _write_object(partial / name, value)
         if tokenizer_json is not None:
             (partial / "tokenizer.json").write_text(tokenizer_json, encoding="utf-8")
+        complete(partial, objects[HEAD], claim)
+
+
+def complete(partial: Path, head: Mapping[str, Any], claim: Claim) -> None:
+    """Writes the claim of a checkpoint and, with digests of what it is about, checkpoint.json.
+
+    All else must stand in the folder already.
+    """
+    (partial / "claim.json").write_bytes(claim.to_json())
+    digests = claimed_files.digests(partial)
+    head = {"formatVersion": FORMAT_VERSION, **head, claimed_files.KEY: digests}
+    _write_object(partial / HEAD, head)
+
+
+def _write_object(path: Path, value: Mapping[str, Any]) -> None:
+    text = json.dumps(value, indent=2, sort_keys=True) + "\n"
+    path.write_text(text, encoding="utf-8")
 
 
 def folder_of(folder: Path) -> Path:
@@ -128,8 +146,11 @@ def folder_of(folder: Path) -> Path:
 
 
 def read_head(folder: Path, tasks: tuple[str, ...]) -> dict[str, Any]:
-    """Returns what checkpoint.json says; a CheckpointError unless it is of one of some tasks."""
-    head = read_object(folder, "checkpoint.json")
+    """Returns what checkpoint.json says; a CheckpointError unless it is of one of some tasks.
+
+    What the claim is about has to be what was written with it.
+    """
+    head = read_object(folder, HEAD)
     if head.get("formatVersion") != FORMAT_VERSION or head.get("task") not in tasks:
         own = f"for {head['task']}" if "task" in head else "of no named task"
         raise CheckpointError(
@@ -137,6 +158,7 @@ def read_head(folder: Path, tasks: tuple[str, ...]) -> dict[str, Any]:
             f"format {FORMAT_VERSION} for {', '.join(tasks)}. Give a checkpoint of that task, "
             "train it again, or use the version that wrote it."
         )
+    claimed_files.require_same(folder, head)
     return head
 
 

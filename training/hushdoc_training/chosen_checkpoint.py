@@ -92,8 +92,6 @@ def image_of(page: Page) -> bytes:
 def save(folder: Path, documents: Sequence[LabelledDocument], claim: Claim) -> None:
     """Writes documents with their images where nothing may be yet, whole or not at all."""
     with atomic_files.new_folder(folder) as partial:
-        head = {"formatVersion": checkpoint.FORMAT_VERSION, "task": TASK, "method": CHOSEN}
-        (partial / "checkpoint.json").write_text(json.dumps(head, indent=2) + "\n")
         (partial / _IMAGES).mkdir()
         made = []
         for labelled in documents:
@@ -104,7 +102,7 @@ def save(folder: Path, documents: Sequence[LabelledDocument], claim: Claim) -> N
             with_image = replace(one.document.pages[0], image=image)
             made.append(replace(one, document=replace(one.document, pages=(with_image,))))
         labelled_files.write(partial / _DOCUMENTS, made)
-        (partial / "claim.json").write_bytes(claim.to_json())
+        checkpoint.complete(partial, {"task": TASK, "method": CHOSEN}, claim)
 
 
 def load(folder: Path) -> ChosenCheckpoint:

@@ -85,7 +85,7 @@ def save(
     checkpoint.write(
         folder,
         {
-            "checkpoint.json": {"task": TASK, "architecture": asking.kind},
+            checkpoint.HEAD: {"task": TASK, "architecture": asking.kind},
             "asking.json": asking.to_dict(),
         },
         claim=claim,

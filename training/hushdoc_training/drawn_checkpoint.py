@@ -77,14 +77,12 @@ def save(
 ) -> None:
     """Writes a checkpoint of a folder of images where nothing may be yet, whole or not at all."""
     with atomic_files.new_folder(folder) as partial:
-        head = {"formatVersion": checkpoint.FORMAT_VERSION, "task": TASK, "method": method}
-        (partial / "checkpoint.json").write_text(json.dumps(head, indent=2) + "\n")
         (partial / _PROMPTS).write_text("".join(json.dumps(one) + "\n" for one in prompts))
         save_weights(partial)
         (partial / _IMAGES).mkdir()
         for number in range(len(prompts)):
             shutil.copyfile(image_path(images, number), image_path(partial / _IMAGES, number))
-        (partial / "claim.json").write_bytes(claim.to_json())
+        checkpoint.complete(partial, {"task": TASK, "method": method}, claim)
 
 
 def load(folder: Path) -> DrawnCheckpoint:

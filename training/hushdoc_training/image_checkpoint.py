@@ -80,7 +80,7 @@ def save(
     checkpoint.write(
         folder,
         {
-            "checkpoint.json": {"task": TASK, "architecture": architecture},
+            checkpoint.HEAD: {"task": TASK, "architecture": architecture},
             _CLASSES: {"classes": list(labels)},
             "preprocessing.json": preprocessing.to_dict(),
         },

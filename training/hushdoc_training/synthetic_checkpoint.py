@@ -47,16 +47,10 @@ class SyntheticCheckpoint:
 def save(folder: Path, made: SyntheticCheckpoint) -> None:
     """Writes a checkpoint where nothing may be yet, whole or not at all."""
     with atomic_files.new_folder(folder) as partial:
-        head = {
-            "formatVersion": checkpoint.FORMAT_VERSION,
-            "task": TASK,
-            "method": METHOD,
-            "labels": made.labels,
-        }
-        (partial / "checkpoint.json").write_text(json.dumps(head, indent=2) + "\n")
         lines = [json.dumps(one.to_dict()) + "\n" for one in made.specifications]
         (partial / _SPECIFICATIONS).write_text("".join(lines))
-        (partial / "claim.json").write_bytes(made.claim.to_json())
+        head = {"task": TASK, "method": METHOD, "labels": made.labels}
+        checkpoint.complete(partial, head, made.claim)
 
 
 def load(folder: Path) -> SyntheticCheckpoint:

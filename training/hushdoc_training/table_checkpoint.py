@@ -1,6 +1,6 @@
 """The folder that fitting hands to export: a complete table with what it takes to read it.
 
-checkpoint.json       format version and model
+checkpoint.json       format version, model, and digests of what was fitted
 table.safetensors     weights [rows, labels] and transitions [labels, labels], float32
 labels.json           the labels of items in the order of the columns
 scheme.json           how text becomes rows
@@ -22,6 +22,7 @@ from hushdoc.certificate.claim import Claim
 from hushdoc.errors import ArtifactError, CertificateError, CheckpointError, needs_extra
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc.system import atomic_files
+from hushdoc_training import claimed_files
 
 FORMAT_VERSION = 1
 MODEL = "hashed-table"
@@ -86,8 +87,7 @@ def save(folder: Path, table: TableCheckpoint) -> None:
     """
     with needs_extra("safetensors", "training"):
         from safetensors.numpy import save_file
-    texts = {
-        "checkpoint.json": {"formatVersion": FORMAT_VERSION, "model": MODEL},
+    texts: dict[str, dict[str, Any]] = {
         "labels.json": {"tags": list(table.tags)},
         "scheme.json": table.scheme.to_dict(),
     }
@@ -95,6 +95,8 @@ def save(folder: Path, table: TableCheckpoint) -> None:
         save_file(_packed(weights=table.weights, transitions=table.transitions), partial / TABLE)
         if (clusters := table.clusters) is not None:
             save_file(_packed(hashes=clusters.hashes, ids=clusters.ids), partial / CLUSTERS)
+        head = {"formatVersion": FORMAT_VERSION, "model": MODEL}
+        texts["checkpoint.json"] = {**head, claimed_files.KEY: claimed_files.digests(partial)}
         for name, content in texts.items():
             (partial / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         (partial / "claim.json").write_bytes(table.claim.to_json())
@@ -121,6 +123,7 @@ def load(folder: Path) -> TableCheckpoint:
         head = _read(folder / "checkpoint.json")
         if (head.get("formatVersion"), head.get("model")) != (FORMAT_VERSION, MODEL):
             raise ValueError(f"it is format {head.get('formatVersion')} of {head.get('model')}")
+        claimed_files.require_same(folder, head)
         scheme = FeatureScheme.from_dict(_read(folder / "scheme.json"))
         tensors = load_file(folder / TABLE)
         return TableCheckpoint(

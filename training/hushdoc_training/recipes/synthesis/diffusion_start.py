@@ -7,7 +7,6 @@ claim.json           what was read
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -129,16 +128,14 @@ def with_classes(start: DiffusionStart, classes: tuple[str, ...], *, seed: int) 
 def save(folder: Path, start: DiffusionStart) -> None:
     """Writes a start where nothing may be yet, whole or not at all."""
     with atomic_files.new_folder(folder) as partial:
+        weights_of(start.codec, start.denoiser)(partial)
         head = {
-            "formatVersion": checkpoint.FORMAT_VERSION,
             "task": TASK,
             "autoencoder": asdict(start.codec.preset),
             "denoiser": asdict(start.denoiser.preset),
             "classes": list(start.classes),
         }
-        (partial / "checkpoint.json").write_text(json.dumps(head, indent=2) + "\n")
-        weights_of(start.codec, start.denoiser)(partial)
-        (partial / "claim.json").write_bytes(start.claim.to_json())
+        checkpoint.complete(partial, head, start.claim)
 
 
 def weights_of(codec: PageAutoencoder, denoiser: Denoiser) -> Callable[[Path], None]:
