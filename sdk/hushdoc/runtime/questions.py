@@ -155,7 +155,9 @@ class Asking:
                 value = data.get(item.name)
                 wanted = {"int": int, "int | None": int, "str": str, "bool": bool}
                 kind = wanted.get(str(item.type))
-                if kind is not None and value is not None and type(value) is not kind:
+                if value is None and (item.name not in data or "None" in str(item.type)):
+                    continue
+                if kind is not None and type(value) is not kind:
                     raise TypeError(f"{item.name} must be of the type {kind.__name__}")
             readers = {"scores": Scoring.from_dict, "image": ImagePreprocessing.from_dict}
             parts = {name: read(data[name]) for name, read in readers.items() if name in data}

@@ -150,6 +150,8 @@ def test_settings_survive_the_manifest() -> None:
     [
         {"kind": "bert"},
         {"cls_id": None},
+        {"pad_id": None},
+        {"lowercase": None},
         {"eos_id": 4},
         {"prompt": "q {question}"},
         {"max_tokens": 2},
