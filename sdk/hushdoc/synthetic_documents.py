@@ -219,6 +219,8 @@ def _read(opened: Artifact, contents: Contents) -> Iterator[SyntheticDocument]:
 
 def _document(line: bytes, *, drawn: bool) -> SyntheticDocument:
     data = strict_json.loads(line, what="A synthetic document", max_bytes=MAX_SHARD_BYTES)
+    if not isinstance(data, dict):
+        raise bad_documents(f"a document is {type(data).__name__}")
     specification = data.pop(SPECIFICATION)
     if type(specification) is not dict:
         raise bad_documents(f"a specification is {type(specification).__name__}")

@@ -169,6 +169,7 @@ def _swapped(contents: dict[str, bytes]) -> None:
         _lines(lambda lines: lines[0]["pages"][0].update(width=7)),
         _lines(lambda lines: lines[0].update(pages=[])),
         _lines(lambda lines: lines[0].update(secret="x")),
+        _lines(lambda lines: [None, *lines[1:]]),
         _shards,
         _swapped,
     ],
