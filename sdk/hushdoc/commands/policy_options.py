@@ -109,8 +109,11 @@ def policy_options(parser: CommandParser) -> None:
     parser.mark_expert("--recompute", *map(_flag, _FURTHER))
 
 
-def policy_from(options: argparse.Namespace) -> Policy:
-    """Returns the one policy that the options name, else one found without them, else NO_POLICY."""
+def policy_from(options: argparse.Namespace, *, again: bool = False) -> Policy:
+    """Returns the one policy that the options name, else one found without them, else NO_POLICY.
+
+    Read `again`, it says nothing on standard error.
+    """
     given = [name for name in (*_LIMITS, *_FURTHER) if getattr(options, name) is not None]
     if options.integrity_only:
         given.append("integrity_only")
@@ -121,7 +124,8 @@ def policy_from(options: argparse.Namespace) -> Policy:
             options.refuse_usage(f"{_flags(given)} needs --trust FILE")
         if given:
             options.refuse_usage(f"{_flags(given)} can't be combined with --policy")
-        return _noted(_from_file(options, options.policy or _found(options.artifact)))
+        path = options.policy or _found(options.artifact, again)
+        return _noted(_from_file(options, path), again)
     if options.integrity_only:
         return _integrity_only(options, given)
     if not set(_LIMITS) <= set(given):
@@ -129,13 +133,13 @@ def policy_from(options: argparse.Namespace) -> Policy:
             "--trust needs --max-epsilon, --max-delta and --unit, or --integrity-only to require "
             "no privacy"
         )
-    return _noted(_from_limits(options, given))
+    return _noted(_from_limits(options, given), again)
 
 
-def _noted(policy: Policy) -> Policy:
+def _noted(policy: Policy, again: bool) -> Policy:
     """Returns a policy, and says where it looks into no list though its store has seen one."""
     sequence = policy.trust.min_revocation_sequence
-    if sequence and policy.revocations is None:
+    if sequence and policy.revocations is None and not again:
         print(
             f"hushdoc: note: the trust store has seen revocation list {sequence}, and the policy "
             "names none, so what is revoked is accepted; name the list with --revocations, or as "
@@ -159,7 +163,7 @@ def user_policy_file() -> Path:
     return folder / "hushdoc" / "policy.toml"
 
 
-def _found(artifact: Path) -> Path:
+def _found(artifact: Path, again: bool) -> Path:
     """The policy of the environment, the user's configuration or the sample, which is reported."""
     named = os.environ.get(VARIABLE)
     path = Path(named) if named else user_policy_file()
@@ -185,7 +189,8 @@ def _found(artifact: Path) -> Path:
             f"{VARIABLE}, or write '{path}'.",
             code="NO_POLICY",
         )
-    print(f"hushdoc: policy {printable(path)} ({reason})", file=sys.stderr)
+    if not again:
+        print(f"hushdoc: policy {printable(path)} ({reason})", file=sys.stderr)
     return path
 
 

@@ -164,7 +164,7 @@ def run(options: argparse.Namespace) -> int:
     runtime = answering.runtime_from(options)
     models = served.ServedModels(
         [served.Served.load(name, path, policy, runtime) for name, path in named],
-        served.rereading(policy, lambda: policy_from(options)),
+        served.rereading(policy, lambda: policy_from(options, again=True)),
     )
     built = app.build(
         models, limits=limits, tokens=known, recheck_seconds=options.recheck, ocr=options.ocr

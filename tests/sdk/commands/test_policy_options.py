@@ -171,6 +171,21 @@ def test_no_policy_is_taken_from_the_working_directory(monkeypatch: pytest.Monke
             parse("")
 
 
+def test_what_is_read_again_is_told_once(
+    key: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server reads its policy every minute, and its log is lines about requests."""
+    monkeypatch.setenv(VARIABLE, str(Path("policy.toml").resolve()))
+    seen = dataclasses.replace(build.trust(key), min_revocation_sequence=4)
+    Path("trust.json").write_bytes(seen.to_json())
+    for line in ("", f"--trust trust.json {LIMITS}"):
+        options = parser().parse_args(line.split())
+        first = policy_from(options)
+        assert "note: the trust store has seen" in capsys.readouterr().err
+        assert policy_from(options, again=True) == first
+        assert capsys.readouterr().err == ""
+
+
 def test_a_store_that_has_seen_a_list_which_no_policy_names_is_told(
     key: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
