@@ -137,16 +137,29 @@ def policy_from(options: argparse.Namespace, *, again: bool = False) -> Policy:
 
 
 def _noted(policy: Policy, again: bool) -> Policy:
-    """Returns a policy, and says where it looks into no list though its store has seen one."""
-    sequence = policy.trust.min_revocation_sequence
-    if sequence and policy.revocations is None and not again:
-        print(
-            f"hushdoc: note: the trust store has seen revocation list {sequence}, and the policy "
-            "names none, so what is revoked is accepted; name the list with --revocations, or as "
-            "revocations in the policy file",
-            file=sys.stderr,
-        )
+    """Returns a policy, and says where nothing that was revoked is refused by it."""
+    found = None if again else _unlooked_for(policy)
+    if found is not None:
+        print(f"hushdoc: note: {found}", file=sys.stderr)
     return policy
+
+
+def _unlooked_for(policy: Policy) -> str | None:
+    """Why what is revoked is accepted, though there is a list or the policy names one; or None."""
+    sequence, path = policy.trust.min_revocation_sequence, policy.revocations
+    if path is None and sequence:
+        return (
+            f"the trust store has seen revocation list {sequence}, and the policy "
+            "names none, so what is revoked is accepted; name the list with --revocations, or as "
+            "revocations in the policy file"
+        )
+    if path is not None and policy.revocation == "if-present" and not os.path.exists(path):
+        return (
+            f"the policy names the revocation list {printable(path)}, which is not there, so what "
+            'is revoked is accepted; fetch it, correct the path, or write revocation = "required" '
+            "to refuse without it"
+        )
+    return None
 
 
 def user_policy_file() -> Path:

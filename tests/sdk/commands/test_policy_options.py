@@ -202,7 +202,22 @@ def test_a_store_that_has_seen_a_list_which_no_policy_names_is_told(
     parse(f"{ways[1]} --revocations list.jsonl")
     with Path("policy.toml").open("a") as policy:
         policy.write('revocations = "list.jsonl"\n')
+    Path("list.jsonl").touch()
     parse(ways[0])
+    assert capsys.readouterr().err == ""
+
+
+def test_a_list_that_a_policy_names_and_that_is_not_there_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its path may be mistyped, and then nothing that was revoked is ever refused."""
+    sound = Path("policy.toml").read_text()
+    Path("policy.toml").write_text(f'{sound}revocations = "lists.jsonl"\n')
+    parse("--policy policy.toml")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("hushdoc: note: the policy names the revocation list lists.jsonl, which")
+    Path("policy.toml").write_text(f'{sound}revocations = "lists.jsonl"\nrevocation = "required"\n')
+    parse("--policy policy.toml")  # opening an artifact refuses it
     assert capsys.readouterr().err == ""
 
 
