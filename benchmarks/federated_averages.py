@@ -31,7 +31,7 @@ from torch import nn
 
 from hushdoc_training.federated.plan import FEDAVG_DP, FederatedPlan
 from hushdoc_training.federated.server_steps import MeanUpdate
-from hushdoc_training.federated.updates import FedAvgDp
+from hushdoc_training.federated.updates import ALONE, FedAvgDp
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.records import Records
 from hushdoc_training.privacy.trained_tensors import Weights
@@ -125,6 +125,7 @@ def client(examples: Sequence[Example], plan: FederatedPlan) -> FedAvgDp[Example
         torch.optim.Adam(model.parameters(), lr=LEARNING_RATE),
         records=Records([(example,) for example in examples], unit="document"),
         losses=losses,
+        backend=ALONE,
     )
     return FedAvgDp(
         training, steps_per_round=LOCAL_STEPS, weight=1.0, lattice_step=plan.lattice_step

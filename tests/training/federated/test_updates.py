@@ -82,7 +82,9 @@ def client(
 def test_one_client_and_a_server_are_central_training_to_the_bit() -> None:
     central = small_model()
     adam = torch.optim.Adam(central.parameters(), lr=0.01)
-    with training(central, draws=ROUNDS, plan=make_plan(steps=3), optimizer=adam) as made:
+    plan = make_plan(steps=3)
+    how: dict[str, Any] = {"optimizer": adam, "backend": updates.ALONE}
+    with training(central, draws=ROUNDS, plan=plan, **how) as made:
         step = made._lattice.step
         list(made)
     model = small_model()
@@ -106,24 +108,83 @@ def test_sums_of_several_clients_add_up_to_that_of_one() -> None:
     assert np.abs(total * STEP - expected).max() < 1e-6
 
 
-@pytest.mark.parametrize(("drawn", "at_once"), [(80, 32), (200, 25), (1300, 3)])
+@pytest.mark.parametrize(("drawn", "at_once"), [(80, 64), (200, 25), (1300, 3)])
 def test_of_more_records_than_expected_fewer_are_added_at_once(drawn: int, at_once: int) -> None:
     """So that the error of float32 is what the grid allows for, however many are drawn."""
     model, record = small_model(), example_records()[0][:1]
     of_examples = squares(model)
     passes: list[int] = []
+    added: list[int] = []
 
     def noted(examples: Sequence[torch.Tensor]) -> torch.Tensor:
         passes.append(len(examples))
+        added.extend(made._sum._sums._held for made in clients)
         return of_examples(examples)
 
     many = {"records": Records([record] * drawn, unit="document"), "losses": noted}
+    clients: list[FeAm[torch.Tensor]] = []
     with client(FeAm, model, [range(drawn)], trial_records=example_records(), **many) as update:
+        clients.append(update)
         passes.clear()
         total = update.compute(weights(model), 1)
-    assert (max(passes), sum(passes)) == (at_once, drawn)
+    assert (max(passes), sum(passes), max(added)) == (1, drawn, at_once)
     expected = drawn * by_hand([0], [record]).numpy()
     assert np.abs(total * STEP - expected).max() < 1e-6 * drawn
+
+
+class Pooling(nn.Module):
+    """Attention of one query over numbers, of which padding is masked as usual."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.key, self.value = nn.Linear(1, 1), nn.Linear(1, 3)
+
+    def forward(self, numbers: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        scores = self.key(numbers)[..., 0] + (1 - mask) * torch.finfo(mask.dtype).min
+        pooled: torch.Tensor = (scores.softmax(1).unsqueeze(2) * self.value(numbers)).sum(1)
+        return pooled
+
+
+def pooling(model: Pooling) -> Any:
+    def losses(examples: Sequence[torch.Tensor]) -> torch.Tensor:
+        padded = nn.utils.rnn.pad_sequence(list(examples), batch_first=True)
+        ones = [torch.ones(len(example)) for example in examples]
+        mask = nn.utils.rnn.pad_sequence(ones, batch_first=True)
+        return (model(padded.unsqueeze(2), mask) - 1).square().sum(1)
+
+    return losses
+
+
+@pytest.mark.parametrize("kind", [FeAm, ProviderUpdates])
+def test_no_weights_make_a_record_move_others(kind: type[Any]) -> None:
+    """By these a score is infinite, but for one record's, and masked ones are the largest left."""
+    chosen, sums = np.array([-1e38, 0, 1, 1, 1, 0, 0, 0], dtype=np.float32), []
+    alike = [[torch.tensor([5.0, 6.0])] for _ in range(10)]
+    records = Records([*alike, [torch.tensor([7.0, 5.0, 0.5])]], unit="document")
+    trial = [[torch.randn(2)], [torch.randn(3)]]
+    for drawn in (range(10), range(11)):
+        torch.manual_seed(1)
+        model = Pooling()
+        how = {"records": records, "losses": pooling(model), "trial_records": trial}
+        with client(kind, model, [drawn], **how) as made:
+            sums.append(made.compute(chosen, 1))
+    moved = np.linalg.norm(sums[1] - sums[0]) * STEP
+    assert 0 < moved <= CLIP + STEP * np.sqrt(len(chosen))
+
+
+def test_records_that_share_a_pass_are_refused() -> None:
+    with (
+        pytest.raises(PrivacyError, match="may send any weights"),
+        client(FeAm, small_model(), [], backend="book-keeping"),
+    ):
+        pass
+    model = small_model()
+    adam = torch.optim.Adam(model.parameters(), lr=0.01)
+    with (
+        training(model, draws=[], optimizer=adam) as own,
+        pytest.raises(PrivacyError, match="may send any weights"),
+    ):
+        FedAvgDp(own, steps_per_round=1, weight=1.0, lattice_step=STEP)
 
 
 @pytest.mark.parametrize("kind", [FeAm, ProviderUpdates])
@@ -235,7 +296,7 @@ def test_a_clients_own_private_training_goes_on_from_the_rounds_weights() -> Non
     model, reference = small_model(), small_model()
     adam = torch.optim.Adam(model.parameters(), lr=0.01)
     draws = [[0], [2, 3], [5], [8]]
-    with training(model, draws=draws, optimizer=adam) as own:
+    with training(model, draws=draws, optimizer=adam, backend=updates.ALONE) as own:
         update = FedAvgDp(own, steps_per_round=2, weight=1.0, lattice_step=STEP)
         begin = weights(model)
         first = update.compute(begin, 1)

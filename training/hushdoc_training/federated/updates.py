@@ -10,6 +10,10 @@ Of the first two nothing is divided by what was drawn, and no count, loss or nor
 sum. All are without noise and masks, which the client adds before anything leaves it: a row from
 here is as private as the documents. Weights may come from anybody; what is sent of the first three
 is accounted for whatever they are, and of `FedAvg` nothing is.
+
+So no self-test at the start's weights may be relied on later, and no two records share a pass: by
+weights that were chosen for it, what one record fills another up with would count in attention, or
+a rounding would grow to anything. The norm of a record is that of the very gradient that is added.
 """
 
 from __future__ import annotations
@@ -54,8 +58,11 @@ from hushdoc_training.receipt import Receipt
 Example = TypeVar("Example")
 Floats = npt.NDArray[np.float64]
 
+ALONE = "one-by-one"
+"""The backend of clients: a pass for each record, clipped by the gradient that it has there."""
+
 TESTED = "self-test of local training on some of the providers: it refuses or shows nothing"
-ALONE = (
+INDEPENDENT = (
     "what local training moves for a provider depends on the round's weights, this provider and "
     "secret draws alone"
 )
@@ -191,6 +198,7 @@ class FeAm(Generic[Example]):
         losses: ExampleLosses[Example],
         max_examples: int = 32,
         charge: Callable[[int], None] | None = None,
+        backend: str = ALONE,
         **how: Any,
     ) -> None:
         """Tests clipper and losses, as central training does; the model is taken until `close`.
@@ -203,12 +211,14 @@ class FeAm(Generic[Example]):
             max_examples: Most examples in one physical batch, up to SUMMED_IN_FLOAT32, which is
                 what the grid allows for.
             charge: Writes down a round for good; coins are drawn when it returns.
-            how: Anything else that `PrivateSum` takes: backend, trial records, tolerance.
+            backend: ALONE; any other is refused.
+            how: Anything else that `PrivateSum` takes: trial records, tolerance.
 
         Raises:
             PrivacyError: The guarantee would not hold.
             ValueError: An argument is out of range.
         """
+        _require_alone(backend)
         if max_examples > SUMMED_IN_FLOAT32:
             raise ValueError(
                 f"max_examples is {max_examples}; expected at most {SUMMED_IN_FLOAT32}, which the "
@@ -225,6 +235,7 @@ class FeAm(Generic[Example]):
             meter=self.meter,
             max_examples=max_examples,
             charge=charge,
+            backend=backend,
             **how,
         )
         self._tensors = trained_tensors(model)
@@ -352,7 +363,7 @@ class ProviderUpdates(Generic[Example]):
         return claims.ClaimDetails(
             settings={"local_training": asdict(self._local)},
             accesses=claims.unaccounted(name, {TESTED: "not-released"} if tested else {}),
-            assumes=(ALONE,),
+            assumes=(INDEPENDENT,),
         )
 
     def _change(self, weights: Weights, record: Sequence[Example]) -> Integers:
@@ -413,12 +424,17 @@ class FedAvgDp(Generic[Example]):
         """Takes a training whose plan has the steps of all rounds.
 
         Args:
-            training: Of this client's records, charged to its own ledger, without averaging.
+            training: Of this client's records, charged to its own ledger, without averaging, and of
+                the backend ALONE.
             steps_per_round: Local steps: epochs over the training's sampling rate.
             weight: What the change is multiplied by, a public constant; 1 for a plain mean.
             lattice_step: Size of a step of the grid that changes are rounded to.
+
+        Raises:
+            PrivacyError: The training has another backend.
         """
         arguments.integer(steps_per_round, what="steps_per_round")
+        _require_alone(training.backend)
         self._training, self._weight, self._step = training, weight, lattice_step
         self._per_round = steps_per_round
         self._tensors = trained_tensors(training.model)
@@ -495,3 +511,12 @@ class FedAvg(Generic[Example]):
         moved = self._local.moved(self._tensors, weights, self._losses, self._examples)
         steps = np.rint(moved * (len(self._examples) / self._step)).astype(np.int64)
         return np.append(steps, len(self._examples))
+
+
+def _require_alone(backend: str) -> None:
+    if backend != ALONE:
+        raise PrivacyError(
+            f"The backend is '{backend}'; expected '{ALONE}'. A coordinator may send any weights, "
+            "and by some of them records that share a pass change one another's gradients. Leave "
+            "it out, or train centrally."
+        )

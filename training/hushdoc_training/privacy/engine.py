@@ -56,6 +56,7 @@ class PrivateTraining(Generic[Example]):
         model: What is trained.
         optimizer: What steps it.
         view: Notes who reads losses, counts and whatever else no noise protects.
+        backend: Which of BACKENDS clips.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class PrivateTraining(Generic[Example]):
         self._plan, self.model, self.optimizer = plan, model, optimizer
         self._meter = Meter(planned_steps=plan.steps, privacy_unit=unit_of(records))
         self._empty = self._nonfinite = 0
-        self.view = view or PrivateView()
+        self.view, self.backend = view or PrivateView(), backend
         self._receipt = ReceiptKept(self._meter, self.view)
         noisy_loss = NoisyLoss(
             bound=loss_bound,

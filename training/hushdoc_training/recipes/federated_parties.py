@@ -40,6 +40,7 @@ from hushdoc_training.federated.sum_client import SumClient
 from hushdoc_training.federated.sum_coordinator import SumCoordinator
 from hushdoc_training.federated.testimony import OWN
 from hushdoc_training.federated.updates import (
+    ALONE,
     FeAm,
     FedAvg,
     FedAvgDp,
@@ -415,7 +416,7 @@ def _used(settings: FederatedSettings, algorithm: str) -> dict[str, Any]:
     if algorithm in (PROVIDER, FEDAVG):
         kept = {name: told[name] for name in _OF_ALL if name in told}
         return {**kept, "local": asdict(settings.local)}
-    return told | ({"decay": False} if algorithm == FEDAVG_DP else {})
+    return told | {"backend": ALONE} | ({"decay": False} if algorithm == FEDAVG_DP else {})
 
 
 def one_of_copies(

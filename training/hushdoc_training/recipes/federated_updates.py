@@ -24,6 +24,7 @@ from hushdoc_training.federated.server_steps import (
     WeightedMean,
 )
 from hushdoc_training.federated.updates import (
+    ALONE,
     ClientPlan,
     FeAm,
     FedAvg,
@@ -114,7 +115,7 @@ def update_of(
             local=local,
             lattice_step=plan.lattice_step,
         )
-    common |= {"records": material.records, **material.how_to_sum}
+    common |= {"records": material.records, **material.how_to_sum, "backend": ALONE}
     if plan.algorithm == FEAM:
         return FeAm(ClientPlan.of(plan), material.model, **common)
     parameters = [value for value in material.model.parameters() if value.requires_grad]
