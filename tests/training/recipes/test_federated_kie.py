@@ -387,6 +387,21 @@ def test_the_command_simulates_and_says_where_a_run_stands(
     assert json.loads(capsys.readouterr().out)["begun"] == 0
 
 
+@pytest.mark.parametrize("clients", [1, 65])
+def test_no_roster_is_made_of_a_plan_that_no_secure_sum_can_run(
+    clients: int, tmp_path: Path, layoutlmv3_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--start", str(layoutlmv3_folder), "--label", "total", "--trained", "output"]
+    given += [word for number in range(clients) for word in ("--client", f"party-{number}")]
+    with pytest.raises(SystemExit) as ended:
+        main(["federated", "init", str(tmp_path / "acme"), *given])
+    assert ended.value.code == 2
+    assert f"A round has {clients} clients; expected 2 to 64 for a secure sum." in " ".join(
+        capsys.readouterr().err.split()
+    )
+    assert not (tmp_path / "acme").exists()
+
+
 def test_what_weights_have_seen_goes_from_init_into_the_certificate(
     tmp_path: Path, layoutlmv3_folder: Path
 ) -> None:

@@ -474,7 +474,8 @@ def _settings(options: argparse.Namespace) -> FederatedSettings:
 
 
 def _plan(options: argparse.Namespace, numbers: int) -> FederatedPlan:
-    from hushdoc_training.federated.plan import FEDAVG, PROVIDER, FederatedPlan
+    from hushdoc_training.federated.plan import FEDAVG, IN_THE_CLEAR, PROVIDER, FederatedPlan
+    from hushdoc_training.federated.secure_sum import require_size
 
     provider = options.algorithm == PROVIDER
     common: dict[str, Any] = {
@@ -496,6 +497,8 @@ def _plan(options: argparse.Namespace, numbers: int) -> FederatedPlan:
         "numbers": numbers,
     }
     with usage_errors(options):
+        if options.mode != IN_THE_CLEAR:
+            require_size(common["clients_per_round"])
         if options.algorithm == FEDAVG:
             return FederatedPlan(**common, noise_multiplier=0.0, epsilon=None, delta=None)
         return FederatedPlan.calibrated(epsilon=options.epsilon, delta=options.delta, **common)

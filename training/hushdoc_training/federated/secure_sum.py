@@ -129,10 +129,11 @@ class SumTerms(Terms):
                 f"Found the mode {self.mode!r} and a ring of {self.ring_bits} bits; expected one "
                 f"of {', '.join(MODES)}, and 32 or 64 bits."
             )
-        if not 2 <= clients <= min(MAX_CLIENTS, len(self.keys) - 1):
+        require_size(clients)
+        if clients >= len(self.keys):
             raise ValueError(
-                f"A round has {clients} clients of {len(self.keys) - 1}; expected 2 to "
-                f"{MAX_CLIENTS} of them."
+                f"A round has {clients} clients; expected at most the {len(self.keys) - 1} of the "
+                "roster."
             )
         if self.mode == ALL_OR_NOTHING and self.silent:
             raise ValueError(f"A round of {ALL_OR_NOTHING} survives no silent client.")
@@ -230,6 +231,16 @@ class SumTerms(Terms):
     def share_context(self, place: Place, sender: str, holder: str, transcript: str) -> bytes:
         """Returns what binds an encrypted pair of shares to its way."""
         return self.context(place, "share", sender, holder, transcript)
+
+
+def require_size(clients: int) -> None:
+    """Raises ValueError where no secure sum has so many clients in a round."""
+    if not 2 <= clients <= MAX_CLIENTS:
+        raise ValueError(
+            f"A round has {clients} clients; expected 2 to {MAX_CLIENTS} for a secure sum. Choose "
+            "how many take part in a round (--clients-per-round), or add up in the coordinator's "
+            "sight (--mode individual-updates), which costs more noise."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
