@@ -158,7 +158,10 @@ def test_without_privacy_it_says_so(
 
 
 def test_a_run_is_sealed_and_verified(
-    start: Start, receipts: list[LabelledDocument], tmp_path: Path
+    start: Start,
+    receipts: list[LabelledDocument],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     plan = plan_of(start, accountant="pld", colluding=1)
     simulated(start, receipts, plan, tmp_path / "run")
@@ -172,7 +175,9 @@ def test_a_run_is_sealed_and_verified(
     assert main(["verify", model, *trust, *limits, "--adversary", "server"]) == 5
     said = ["--roster", str(tmp_path / "run/roster.json")]
     said += ["--receipts", str(tmp_path / "run/coordinator/receipts")]
+    capsys.readouterr()
     assert main(["federated", "check", model, *said]) == 0
+    assert rosters.load(tmp_path / "run/roster.json").digest in capsys.readouterr().out
 
 
 def test_an_interrupted_run_goes_on_after_the_round(

@@ -22,7 +22,9 @@ def register(actions: Subcommands) -> None:
         "check",
         help="hold a certificate against what clients of the run have signed",
         description="Makes the claim of a federated run anew, of the receipts that clients signed, "
-        "and compares it with an artifact's certificate. It needs no trust in the coordinator.",
+        "and compares it with an artifact's certificate. It needs no trust in the coordinator, if "
+        "the roster is the one that clients approved: ask them for the digest that it prints, as "
+        "anybody can write a roster of parties that are nobody's.",
     )
     check.add_argument("artifact", type=Path, metavar="ARTIFACT", help="artifact of the run")
     check.add_argument(
@@ -61,8 +63,10 @@ def run_check(options: argparse.Namespace) -> int:
     from hushdoc_training.federated import roster as rosters
 
     found = signing.intact(options.artifact)
-    number = _require(found, rosters.load(options.roster), options.receipts, None)
+    roster = rosters.load(options.roster)
+    number = _require(found, roster, options.receipts, None)
     print(f"The certificate says what {counted(number, 'client')} signed, and no more.")
+    print(f"Roster:   {roster.digest}  (ask the clients whether they approved this digest)")
     return 0
 
 
