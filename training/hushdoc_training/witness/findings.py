@@ -16,6 +16,8 @@ MOVE_TOLERANCE = 0.01
 """By how much more than the clipping norm a record may seem to move a sum: rounding."""
 SIGMAS = 5.0
 """Statistical errors that a seen number may be off by, where few numbers were seen."""
+MOST_COMPARED = 1 << 24
+"""Numbers of noise that are compared with one another; of more, the first ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,8 @@ def noise(
 ) -> list[Finding]:
     """Compares numbers that are noise, each the difference or sum of `draws` draws of it.
 
-    Two findings: their standard deviation, and whether they are bell-shaped, by the fourth moment.
+    Three findings: their standard deviation, whether they are bell-shaped, by the fourth moment,
+    and whether each has noise of its own.
     """
     values = residuals.astype(np.float64).ravel()
     count, std = len(values), float(np.sqrt(np.mean(np.square(values)) / draws))
@@ -102,7 +105,26 @@ def noise(
         seen=f"{fourth:.4g}",
         agrees=abs(fourth - 1) <= room,
     )
-    return [deviation, bell]
+    return [deviation, bell, _apart(what, values[:MOST_COMPARED])]
+
+
+def _apart(what: str, values: npt.NDArray[np.float64]) -> Finding:
+    """Compares numbers with those that stand any fixed distance further on.
+
+    Noise that two numbers share is none in their difference, whatever each alone looks like.
+    """
+    count = len(values)
+    size = 1 << (2 * count).bit_length()
+    power = np.square(np.abs(np.fft.rfft(values, size)))
+    products = np.fft.irfft(power, size)[1:count] / (float(values @ values) or 1.0)
+    found = float(np.abs(products).max(initial=0.0))
+    room = math.sqrt(2 * math.log(1e6 * count) / count)  # one in a million is further off
+    return Finding(
+        what=f"{what}: each number has its own",
+        expected=f"correlations 0 +- {room:.2g}",
+        seen=f"at most {found:.2g}",
+        agrees=found <= room,
+    )
 
 
 def moved(what: str, seen: float, *, most: float) -> Finding:
