@@ -82,7 +82,12 @@ def audited(
     if guarantee.epsilon is None or guarantee.delta is None:
         raise ValueError(f"the audited run's guarantee is of kind {guarantee.kind}; expected dp.")
     guesses = one_run.guessed(scores, included)
-    curve = roc.measured(method, scores[included], scores[~included], unit=guarantee.unit)
+    # Few coins may all say the same: then there are no rates, and the bound is as it is.
+    curves = (
+        [roc.measured(method, scores[included], scores[~included], unit=guarantee.unit)]
+        if 0 < included.sum() < len(included)
+        else []
+    )
     return AuditedRun(
         audit=Audit(
             method=method,
@@ -93,8 +98,8 @@ def audited(
             confidence=1 - error,
             epsilon_lower=guesses.epsilon_lower(guarantee.delta, 1 - error),
             delta=guarantee.delta,
-            tpr_at_fpr=((curve.tpr, curve.fpr),),
-            auc=curve.auc,
+            tpr_at_fpr=tuple((curve.tpr, curve.fpr) for curve in curves),
+            auc=curves[0].auc if curves else None,
         ),
         claimed=min(guarantee.epsilon, spent),
         ceiling=guesses.ceiling(guarantee.delta, 1 - error),
