@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from hushdoc.certificate.audit_reports import Audit
 from hushdoc_training.audit import roc
@@ -41,6 +42,31 @@ def test_deviation_counts_clusters_as_one() -> None:
         naive.append(roc.area(true, false)[1])
     assert np.mean(deviations) == pytest.approx(np.std(areas), rel=0.15)
     assert np.mean(naive) > 2 * np.std(areas)
+
+
+@pytest.mark.parametrize("count", [4, 14])
+@pytest.mark.parametrize("area", [0.5, 0.8, 0.95])
+def test_intervals_of_areas_hold_of_few_scores_too(count: int, area: float) -> None:
+    chance, apart = np.random.default_rng(5), stats.norm.ppf(area) * math.sqrt(2)
+    held = 0
+    for _ in range(300):
+        true, false = chance.normal(apart, 1, count), chance.normal(size=count)
+        low, high = roc.measured("toy", true, false).auc_interval
+        held += low <= area <= high
+    assert held >= 0.92 * 300  # three deviations below CONFIDENCE
+
+
+def test_few_scores_without_an_overlap_do_not_show_an_area_of_one() -> None:
+    """Known answer: of 10 and 10, the equation is solved by .80022."""
+    low, high = roc.measured("toy", np.arange(10.0) + 20, np.arange(10.0)).auc_interval
+    assert (low, high) == (pytest.approx(0.80022, abs=2e-5), 1.0)
+    below = roc.measured("toy", np.arange(10.0), np.arange(10.0) + 20).auc_interval
+    assert below == pytest.approx((0.0, 1 - low))
+    # Several scores of each show no more where they are one provider's.
+    whose = np.repeat(np.arange(10), 5)
+    true, false = np.arange(50.0) + 100, np.arange(50.0)
+    again = roc.measured("toy", true, false, clusters=(whose, whose + 10)).auc_interval
+    assert again == pytest.approx((low, 1.0))
 
 
 def test_rates_at_a_threshold() -> None:

@@ -36,10 +36,10 @@ def clopper_pearson(hits: int, total: int, error: float) -> tuple[float, float]:
         logs = numbers[part] * (math.log(share) - math.log1p(-share)) + total * math.log1p(-share)
         return float(np.exp(ways[part] + logs).sum())
 
-    low = _crossing(lambda share: tail(share, slice(hits, None)) > error / 2) if hits else 0.0
+    low = crossing(lambda share: tail(share, slice(hits, None)) > error / 2) if hits else 0.0
     high = 1.0
     if hits < total:
-        high = _crossing(lambda share: tail(share, slice(0, hits + 1)) <= error / 2)
+        high = crossing(lambda share: tail(share, slice(0, hits + 1)) <= error / 2)
     return low, high
 
 
@@ -50,7 +50,7 @@ def _ways(count: int) -> Floats:
     return found
 
 
-def _crossing(is_beyond: Callable[[float], bool]) -> float:
+def crossing(is_beyond: Callable[[float], bool]) -> float:
     """Returns the share from which on `is_beyond` holds."""
     low, high = 0.0, 1.0
     for _ in range(45):

@@ -6,6 +6,9 @@ The papers:
             Curves, Biometrics 44, 1988: variance of the area from the placements of each score.
     Obu97   Obuchowski: Nonparametric Analysis of Clustered ROC Curve Data, Biometrics 53, 1997:
             the same where scores come in clusters that are not independent inside.
+    New06   Newcombe: Confidence Intervals for an Effect Size Measure Based on the Mann-Whitney
+            Statistic, part 2, Statistics in Medicine 25, 2006: method 5, which holds also of few
+            scores and of areas near 1, where the found deviation is too small, or 0.
 """
 
 from __future__ import annotations
@@ -17,13 +20,16 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.certificate.audit_reports import Audit
-from hushdoc_training.audit.binomial import Floats, clopper_pearson
+from hushdoc_training.audit.binomial import Floats, clopper_pearson, crossing
 
 Scores = Floats
 Interval = tuple[float, float]
 
 FALSE_POSITIVE_RATE = 0.001
 CONFIDENCE = 0.95
+
+_NORMAL = 1.959963984540054
+"""Deviations of a normal within which CONFIDENCE of it lies."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,12 +106,12 @@ def measured(
     threshold = _threshold(false, fpr)
     hits, alarms = int((true > threshold).sum()), int((false > threshold).sum())
     auc, deviation = area(true, false, clusters)
-    reach = 1.959963984540054 * deviation
+    groups = (true, false) if clusters is None else tuple(map(np.unique, clusters))
     return Attack(
         method=method,
         unit=unit,
         auc=auc,
-        auc_interval=(max(0.0, auc - reach), min(1.0, auc + reach)),
+        auc_interval=_interval(auc, deviation, *map(len, groups)),
         tpr=hits / len(true),
         tpr_interval=clopper_pearson(hits, len(true), 1 - CONFIDENCE),
         fpr=alarms / len(false),
@@ -118,6 +124,19 @@ def _threshold(false: Scores, fpr: float) -> float:
     """Returns the least threshold that not more than this share of false scores lie above."""
     allowed = int(fpr * len(false))
     return float(np.sort(false)[len(false) - 1 - allowed]) if allowed < len(false) else -math.inf
+
+
+def _interval(auc: float, deviation: float, m: int, n: int) -> Interval:
+    """Returns the areas that are within reach by the found deviation, or by New06 of m and n."""
+
+    def is_near(area: float, found: float) -> bool:
+        more = ((m + n) / 2 - 1) * ((1 - area) / (2 - area) + area / (1 + area))
+        return found - area <= _NORMAL * math.sqrt(area * (1 - area) * (1 + more) / (m * n))
+
+    least = crossing(lambda area: is_near(area, auc))
+    most = 1 - crossing(lambda area: is_near(area, 1 - auc))
+    reach = _NORMAL * deviation
+    return max(0.0, min(least, auc - reach)), min(1.0, max(most, auc + reach))
 
 
 def area(
