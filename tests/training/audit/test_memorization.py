@@ -80,6 +80,22 @@ def test_an_answer_is_hidden_with_whatever_tells_it() -> None:
     assert texts(memorization.hide(page_of(), ["?"])) == list(WORDS)
 
 
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("VAT", "DE", "123", "456", "789", "Total"), "DE123456789"),
+        (("VAT", "1", "2", "-", "3", "4", "Total"), "12-34"),
+        (("VAT", "A.", "C.", "M.", "E.", "Total"), "ACME"),
+    ],
+)
+def test_an_answer_is_hidden_in_however_many_words_it_is_spelled(
+    words: tuple[str, ...], answer: str
+) -> None:
+    document = Document.from_words(words, BOXES[: len(words)], width=100, height=480, id="one")
+    labelled = LabelledDocument(document=document, spans=(), questions=())
+    assert texts(memorization.hide(labelled, [answer])) == ["VAT", "Total"]
+
+
 def test_places_of_hidden_words_are_blurred_and_no_others() -> None:
     generator = np.random.default_rng(0)
     pixels = generator.integers(0, 2, (480, 100), dtype=np.uint8) * 255

@@ -140,8 +140,9 @@ def hidden(
 def hide(labelled: LabelledDocument, answers: Sequence[str]) -> LabelledDocument:
     """Returns a document without these texts: no word like them, and their places blurred.
 
-    Words are hidden where they are an answer, are like one, hold one, or are part of one; in e-mail
-    and web addresses, also where they hold a word of one. Questions and spans are left out.
+    Words are hidden where they are an answer, are like one, hold one, spell one together, or are
+    part of one; in e-mail and web addresses, also where they hold a word of one. Questions and
+    spans are left out.
     """
     pages = tuple(_hidden_page(page, answers) for page in labelled.document.pages)
     document = replace(labelled.document, pages=pages)
@@ -228,6 +229,7 @@ def _places(words: Sequence[Word], answer: str) -> Iterator[int]:
     if not whole:
         return
     page = [_letters(word.text) for word in words]
+    yield from _spelled(page, whole)
     for size in range(max(1, len(parts) - 1), len(parts) + 2):
         for start in range(len(page) - size + 1):
             run = "".join(page[start : start + size])
@@ -240,6 +242,19 @@ def _places(words: Sequence[Word], answer: str) -> Iterator[int]:
         around = len(whole) >= LEAST_PART and whole in text
         if inside or around or _tells(words[number].text, text, parts):
             yield number
+
+
+def _spelled(page: Sequence[str], whole: str) -> Iterator[int]:
+    """Yields the numbers of words that spell an answer together, however many they are."""
+    for start in (number for number, text in enumerate(page) if text):
+        run = ""
+        for number in range(start, len(page)):
+            run += page[number]
+            if not whole.startswith(run):
+                break
+            if run == whole:
+                yield from range(start, number + 1)
+                break
 
 
 def _tells(word: str, letters: str, parts: Sequence[str]) -> bool:
