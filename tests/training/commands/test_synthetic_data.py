@@ -335,6 +335,7 @@ def test_a_set_is_compared_with_private_and_held_out_documents(
     assert main([*told, "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert (figures["documents"], figures["groups_of"]) == (3, 3)
+    assert figures["private_documents"] == 3
     assert 0 <= figures["nearer_to_private"] <= 1
     nearest = figures["nearest"]
     assert [one["document"] for one in nearest] == [item.document.id for item in opened(sealed)]
@@ -350,3 +351,23 @@ def test_a_set_is_compared_with_private_and_held_out_documents(
     assert main(told) != 0  # the page stands there
     assert main([*told[:-2]]) == 0
     assert "two groups of 3" in capsys.readouterr().out
+
+
+def test_a_copy_of_any_private_document_is_found_however_few_are_held_out(
+    sealed: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of private documents beyond the number of held-out ones nobody looked for copies."""
+    others = list(invented.documents(seed=6, count=9, config=RECEIPTS))
+    labelled_files.write(tmp_path / "private.jsonl", [*opened(sealed), *others[1:]])
+    labelled_files.write(tmp_path / "others.jsonl", others[:1])
+    told = ["audit", "synthetic", str(sealed), "--private", str(tmp_path / "private.jsonl")]
+    told += ["--held-out", str(tmp_path / "others.jsonl"), "--policy", str(policy)]
+    page = tmp_path / "page.html"
+    assert main([*told, "--out", str(page), "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert (figures["groups_of"], figures["private_documents"]) == (1, 11)
+    for one in figures["nearest"]:
+        assert (one["private"], one["distance_to_private"]) == (one["document"], 0.0)
+    assert page.read_text().count(">private, at 0.000<") == 3
+    assert main(told) == 0
+    assert "1 of 11 private documents" in capsys.readouterr().out

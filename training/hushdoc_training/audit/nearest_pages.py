@@ -93,10 +93,11 @@ def compared(points: Floats, private: Floats, held_out: Floats) -> Comparison:
             f"there are {len(points)} documents, {len(private)} private and {len(held_out)} "
             "held-out ones; expected some, and two groups of equal size."
         )
-    return Comparison(private=_nearest(points, private), held_out=_nearest(points, held_out))
+    return Comparison(private=nearest(points, private), held_out=nearest(points, held_out))
 
 
-def _nearest(points: Floats, group: Floats) -> Nearest:
+def nearest(points: Floats, group: Floats) -> Nearest:
+    """Returns which point of a group, of at least one, is nearest to each of a set's."""
     found = [np.linalg.norm(group - point, axis=1) for point in points]
     places = np.array([int(each.argmin()) for each in found], dtype=np.int64)
     return Nearest(places=places, distances=np.array([float(each.min()) for each in found]))

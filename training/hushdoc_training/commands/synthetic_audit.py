@@ -9,7 +9,7 @@ import hashlib
 import html
 import io
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hushdoc.commands.parsing import Subcommands
     from hushdoc.document.page import Page
     from hushdoc.labels import LabelledDocument
-    from hushdoc_training.audit.nearest_pages import Comparison, Floats
+    from hushdoc_training.audit.nearest_pages import Comparison, Floats, Nearest
     from hushdoc_training.data.image_documents import ImageDocument
 
 DESCRIPTION = """Looks for copies: finds the nearest private and the nearest held-out document of
@@ -37,7 +37,9 @@ nearer. Pages of a set of images alone are compared by 16 x 16 shades of their i
       --adversary synthetic-data-recipient --out nearest.html
 
 Held-out documents are of the same source, and the set was not made from them. Of a set that copies
-nothing about a half is nearer to private ones. The result is exact numbers about private documents,
+nothing about a half is nearer to private ones, where as many of both are looked at: of more private
+ones than held-out ones the share is about so many, and the nearest in --out and --json are of all.
+The result is exact numbers about private documents,
 and --out shows some of them: keep both."""
 
 SHOWN = 12
@@ -101,22 +103,26 @@ def run(options: argparse.Namespace) -> int:
             for location in (options.private, options.held_out)
         ]
         size = min(map(len, groups))
-        private, held_out = (group[:size] for group in groups)
-        found = _compared(items, private, held_out)
+        held_out = groups[1][:size]
+        found = _compared(items, groups[0][:size], held_out)
+        # A copy is one of any private document, also of those that the share is not about.
+        every = replace(found, private=_nearest_of(items, groups[0]))
         if options.out is not None:
-            content = _page(found, items, private, held_out, images=images)
+            share = found.nearer_to_private
+            content = _page(every, items, groups[0], held_out, share=share, images=images)
             atomic_files.write_file(options.out, content.encode())
     figures = {
         "compared": "images" if images else "words",
         "documents": len(documents),
         "groups_of": size,
+        "private_documents": len(groups[0]),
         "nearer_to_private": round(found.nearer_to_private, 4),
         "p_value": float(f"{found.p_value:.3g}"),
         "mean_distance_to_private": round(float(found.private.distances.mean()), 4),
         "mean_distance_to_held_out": round(float(found.held_out.distances.mean()), 4),
     }
     if options.json:
-        print(json.dumps({**figures, "nearest": _nearest(found, items, private, held_out)}))
+        print(json.dumps({**figures, "nearest": _nearest(every, items, groups[0], held_out)}))
         return 0
     print(
         f"Nearer to a private document than to a held-out one: {found.nearer_to_private:.1%} of "
@@ -127,6 +133,11 @@ def run(options: argparse.Namespace) -> int:
         f"Mean distance to the nearest: private {figures['mean_distance_to_private']}, held-out "
         f"{figures['mean_distance_to_held_out']}"
     )
+    if len(groups[0]) > size:
+        print(
+            f"note: these are of {size} of {len(groups[0])} private documents, as many as are held "
+            "out; --out and --json show the nearest of all. Hold more out to compare more."
+        )
     print("note: both are exact numbers about private documents, which no noise protects.")
     return 0
 
@@ -205,6 +216,15 @@ def _compared(
     return found
 
 
+def _nearest_of(items: Sequence[_Item], group: Sequence[_Item]) -> Nearest:
+    """Returns which of a group is nearest to each."""
+    import numpy as np
+
+    from hushdoc_training.audit import nearest_pages
+
+    return nearest_pages.nearest(*(np.array([item.point for item in of]) for of in (items, group)))
+
+
 def _nearest(
     found: Comparison,
     items: Sequence[_Item],
@@ -230,6 +250,7 @@ def _page(
     private: Sequence[_Item],
     held_out: Sequence[_Item],
     *,
+    share: float,
     images: bool,
 ) -> str:
     """Returns a page that shows documents of a set, each beside its nearest two."""
@@ -249,7 +270,7 @@ def _page(
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Nearest documents</title>'
         "<style>body{font:14px sans-serif}td{vertical-align:top;padding:8px}svg,img{border:1px "
         "solid #888;width:300px;height:auto}</style><h1>Nearest documents</h1><p>This page shows "
-        f"private documents. {found.nearer_to_private:.1%} of the set are nearer to a private "
+        f"private documents. {share:.1%} of the set are nearer to a private "
         "document than to a held-out one; shown are those whose gap is largest.</p>"
         f"<table>{table}</table></html>\n"
     )
