@@ -100,6 +100,8 @@ def test_noise_is_added_once_at_the_planned_scale(drawn: list[int]) -> None:
 
 def test_steps_are_independent() -> None:
     noise = noise_of([[0, 1], [], [2]], steps=3)
+    spreads = (noise * DIVISOR / CLIP).std(dim=1).tolist()
+    assert spreads == pytest.approx([3.0] * 3, rel=0.02)  # none has less than the first
     correlations = torch.corrcoef(noise) - torch.eye(3)
     assert float(correlations.abs().max()) < 0.02
     # And no record of one step is still there in the next.

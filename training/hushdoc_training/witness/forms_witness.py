@@ -265,7 +265,7 @@ def of_noise(claim: Claimed, divided: float, one: Seen, other: Seen) -> list[Fin
     """Compares what other keys of noise change."""
     residuals = [b - a for a, b in zip(one.gradients, other.gradients, strict=True)]
     std = claim.noise_multiplier * divided
-    made = findings.noise("noise", residuals[0], expected=std, draws=2)
+    made = findings.noise("noise", np.concatenate(residuals), expected=std, draws=2)
     if len(residuals) > 1:
         made.append(findings.uncorrelated("noise of two steps", *residuals[:2]))
     return made
