@@ -238,6 +238,55 @@ def test_uses_that_cancel_each_other_are_not_underestimated(scale: float, table:
         assert whole(alone.sums).double().norm() <= alone.clipping_norm
 
 
+WIDE = 600  # so that gradients by record are not formed at once
+
+
+class TwoUses(nn.Module):
+    """Uses one weight as a layer, and once more in a sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(WIDE, WIDE, bias=False)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return self.inner(x).sum(1) + (self.inner.weight * y).sum(2)
+
+
+CANCELLING = {
+    "linear": (lambda: nn.Linear(WIDE, WIDE, bias=False), lambda model, x: model(x)),
+    "table": (
+        lambda: nn.Embedding(50, WIDE),
+        lambda model, x: model((x[..., 0] * 0).long() + 3) * x,
+    ),
+    "convolution": (
+        lambda: nn.Conv1d(WIDE, WIDE, 1, bias=False),
+        lambda model, x: model(x.transpose(1, 2)),
+    ),
+    "image": (
+        lambda: nn.Conv2d(WIDE, WIDE, 1, bias=False),
+        lambda model, x: model(x.transpose(1, 2).unsqueeze(3)),
+    ),
+    "two uses": (TwoUses, lambda model, x: model(x[:, :2], x[:, 2:])),
+}
+
+
+@pytest.mark.parametrize("parts", [1, 3], ids=["one example", "three examples"])
+@pytest.mark.parametrize("kind", CANCELLING)
+def test_what_cancels_is_added_with_the_norm_that_was_measured(kind: str, parts: int) -> None:
+    # Whole numbers whose sum is 0 to the last bit, until each is multiplied by a factor below 1.
+    make, use = CANCELLING[kind]
+    generator = torch.Generator().manual_seed(0)
+    first, second = torch.randint(1, 2**21, (2, WIDE), generator=generator).float()
+    tokens = torch.stack([first, second, -(first + second)])
+    x = tokens[None] if parts == 1 or kind == "two uses" else tokens[:, None]
+    records = torch.zeros(len(x), dtype=torch.int64)
+    model = make()
+    clipper = BookKeeping(model, clipping_norm=0.1)
+    found = clipper.add(lambda: use(model, x).flatten(1).sum(1), records)
+    assert float(found.norms) <= 1e-3
+    assert float(whole(clipper.sums).double().norm()) <= 0.1
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_clipping_norm_whose_squares_vanish_is_refused(backend: Backend) -> None:
     model, x = nn.Linear(4, 1), torch.randn(20, 4)

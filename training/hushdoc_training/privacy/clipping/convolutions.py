@@ -9,7 +9,12 @@ from typing import Any
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from hushdoc_training.privacy.clipping.gradient_terms import CANCELLED, gram, kept_examples
+from hushdoc_training.privacy.clipping.gradient_terms import (
+    CANCELLED,
+    gram,
+    is_cancelled,
+    kept_examples,
+)
 from hushdoc_training.privacy.clipping.grouping import Grouping
 
 
@@ -67,6 +72,7 @@ class Convolved:
         self.gradient = gradient
         self.weight = weight  # for its shape alone: its content may be gone
         self.settings = settings
+        self.cancelled: list[int] = []  # of those that `squares` measured
 
     def of(self, record: int) -> torch.Tensor:
         """Returns one record's gradient."""
@@ -113,7 +119,11 @@ class Convolved:
             square, trace = gram(u.transpose(1, 2).flatten(0, 1), v.transpose(1, 2).flatten(0, 1))
             if square > CANCELLED * trace:
                 return square
-        return self._weight_gradient(gradient, image).square().sum()
+        square = self._weight_gradient(gradient, image).square().sum()
+        trace = self._weight_gradient(gradient.float().square(), image.float().square()).sum()
+        if is_cancelled(square, trace):
+            self.cancelled.append(record)
+        return square
 
     def _weight_gradient(self, gradient: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
         return self.settings.backward(

@@ -9,7 +9,9 @@ A parameter's gradient is a sum of parts, one for every time that the model uses
     PerExample     gradients of a tensor whose first axis is the batch's
 
 Biases, normalisations and other small things are added up by record at once (`Target.dense`).
-Everything here computes in fp32.
+Everything here computes in fp32. What a sum of parts is wrong by grows with the parts: where those
+of a record all but cancel, a norm says nothing of another sum of them. So these records are
+`cancelled`, and the very tensor that was measured is added; `Lookups` adds up its rows first.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ class Products:
         self.grouping = grouping
         self.u = u
         self.v = v
+        self.cancelled: list[int] = []  # of those that `squares` measured
 
     def pair(self, record: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns u [t, p] and v [t, d] of one record."""
@@ -99,7 +102,12 @@ class Products:
             square, trace = gram(u, v)
             if square > CANCELLED * trace:
                 return square
-        return (u.t() @ v).square().sum()
+            square = (u.t() @ v).square().sum()
+        else:
+            square, trace = (u.t() @ v).square().sum(), (u.square().sum(1) @ v.square().sum(1))
+        if is_cancelled(square, trace):
+            self.cancelled.append(record)
+        return square
 
 
 class Formed:
@@ -188,9 +196,23 @@ class Lookups:
         table.index_add_(0, self.records * self.shape[0] + self.index, self.gradient.float())
         return table.reshape(self.num_records, *self.shape)
 
+    def include(self, other: Lookups) -> None:
+        """Takes over another use of the same table."""
+        self.records = torch.cat([self.records, other.records])
+        self.index = torch.cat([self.index, other.index])
+        self.gradient = torch.cat([self.gradient.float(), other.gradient.float()])
+
     def squares(self) -> torch.Tensor:
-        """Returns squared norms: gradients of equal (record, index) are added before squaring."""
-        return lookup_squares([self])
+        """Returns squared norms: gradients of equal (record, index) are added up for good."""
+        cells, inverse = torch.unique(
+            self.records * self.shape[0] + self.index, return_inverse=True
+        )
+        gradient = self.gradient.float()
+        summed = gradient.new_zeros((len(cells), *gradient.shape[1:]))
+        self.gradient = summed.index_add_(0, inverse, gradient)
+        self.records, self.index = cells // self.shape[0], cells % self.shape[0]
+        result = summed.new_zeros(self.num_records)
+        return result.index_add_(0, self.records, summed.flatten(1).square().sum(1))
 
     def add_to(self, total: torch.Tensor, factors: torch.Tensor) -> None:
         """Adds the clipped sum row by row of the table."""
@@ -255,17 +277,9 @@ def cross_square(parts: Sequence[Products | Lookups], record: int) -> torch.Tens
     return total if total > CANCELLED * trace else None
 
 
-def lookup_squares(parts: Sequence[Lookups]) -> torch.Tensor:
-    """Returns the squared norms of the sums of several lookups in one table."""
-    num_records, width = parts[0].num_records, parts[0].shape[0]
-    keys = torch.cat([part.records * width + part.index for part in parts])
-    gradients = torch.cat([part.gradient.float() for part in parts])
-    cells, inverse = torch.unique(keys, return_inverse=True)
-    summed = gradients.new_zeros((len(cells), *gradients.shape[1:])).index_add_(
-        0, inverse, gradients
-    )
-    result = summed.new_zeros(num_records)
-    return result.index_add_(0, cells // width, summed.flatten(1).square().sum(1))
+def is_cancelled(square: torch.Tensor, trace: torch.Tensor) -> bool:
+    """Returns whether positions whose squared norms add up to a trace all but cancel."""
+    return bool((trace > 0) & ~(square > CANCELLED * trace))
 
 
 def kept_examples(factors: torch.Tensor) -> torch.Tensor | None:

@@ -19,7 +19,6 @@ from hushdoc_training.privacy.clipping.gradient_terms import (
     Products,
     cross_square,
     kept_examples,
-    lookup_squares,
 )
 from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.placement import Placement
@@ -58,7 +57,7 @@ class Target:
         self.dense: torch.Tensor | None = None
         self.parts: list[Part] = []
         self._dense_squares: torch.Tensor | None = None
-        self._formed: dict[int, torch.Tensor] = {}  # records whose parts all but cancel
+        self._formed: dict[int, torch.Tensor] = {}  # of records whose parts may all but cancel
 
     def add_dense(self, gradients: torch.Tensor, squares: torch.Tensor | None = None) -> None:
         """Adds gradients by record, fp32, shape [records, *shape]; they become the target's own."""
@@ -81,16 +80,13 @@ class Target:
         if not self.parts:
             return self._squares_of_dense(num_records)
         if self.dense is None and len(self.parts) == 1:
-            return self.parts[0].squares()
-        lookups = [part for part in self.parts if isinstance(part, Lookups)]
-        if self.dense is None and len(lookups) == len(self.parts):
-            return lookup_squares(lookups)
-        pairs: list[Products | Lookups] = [*lookups]
-        pairs += [part for part in self.parts if isinstance(part, Products)]
-        crossed = self.dense is None and len(pairs) == len(self.parts)
-        if not crossed:
-            return torch.stack([self.of(record).square().sum() for record in range(num_records)])
-        return torch.stack([self._crossed(pairs, record) for record in range(num_records)])
+            return self._squares_of_part(self.parts[0])
+        pairs = [part for part in self.parts if isinstance(part, Products | Lookups)]
+        if self.dense is None and len(pairs) == len(self.parts):
+            return torch.stack([self._crossed(pairs, record) for record in range(num_records)])
+        self._formed = {record: self.of(record) for record in range(num_records)}
+        self.dense, self.parts = None, []
+        return torch.stack([gradient.square().sum() for gradient in self._formed.values()])
 
     def add_to(self, total: torch.Tensor, factors: torch.Tensor) -> None:
         """Adds the clipped sum to a running one, and lets go of everything."""
@@ -110,6 +106,13 @@ class Target:
         self.dense = None
         while self.parts:
             self.parts.pop().add_to(total, factors)
+
+    def _squares_of_part(self, part: Part) -> torch.Tensor:
+        squares = part.squares()
+        for record in part.cancelled if isinstance(part, Products | Convolved) else ():
+            self._formed[record] = gradient = self.of(record)
+            squares[record] = gradient.square().sum()
+        return squares
 
     def _crossed(self, pairs: list[Products | Lookups], record: int) -> torch.Tensor:
         square = cross_square(pairs, record)
@@ -181,8 +184,11 @@ class Tape:
             return
         shape = target.tensor.shape
         part = Lookups(self.grouping, index, gradient, shape=shape, padding=padding)
+        known = next((other for other in target.parts if isinstance(other, Lookups)), None)
         if self.grouping.num_records * shape[0] <= index.numel():
             target.add_dense(part.dense())
+        elif known is not None:
+            known.include(part)
         else:
             target.parts.append(part)
 
