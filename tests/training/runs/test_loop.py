@@ -15,7 +15,7 @@ from metered import receipt_of
 from private_simulator import make_plan, small_model, training
 from torch import nn
 
-from hushdoc.errors import CheckpointError, HushdocError, PrivacyError
+from hushdoc.errors import CheckpointError, HushdocError, InputError, PrivacyError
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.runs import loop, state
 from hushdoc_training.runs.account import LedgerAccount, Terms
@@ -174,6 +174,22 @@ def test_a_process_that_does_not_know_the_ledger_makes_no_claim(tmp_path: Path) 
     assert run.claim(receipt).protected_data[0].commitment is not None
     with pytest.raises(PrivacyError, match="first process"):
         replace(run, account=LedgerAccount()).claim(receipt)
+
+
+@pytest.mark.parametrize(
+    ("unit", "delta", "code"),
+    [("provider", PLAN.delta, "WRONG_UNIT"), ("document", 1e-9, "WRONG_DELTA")],
+)
+def test_a_run_that_its_ledger_does_not_count_for_takes_no_folder(
+    tmp_path: Path, unit: str, delta: float, code: str
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="pages", epsilon=99, delta=delta, unit=unit)
+    terms = Terms(declared=Declared(name="pages"), documents="d", title="t", ledger=ledger)
+    with pytest.raises(InputError) as refused:
+        PrivateRun.open(tmp_path / "run", PLAN, terms=terms)
+    assert refused.value.code == code
+    assert not (tmp_path / "run").exists()
+    assert ledger.runs() == ()
 
 
 def press_ctrl_c_at(number: int) -> During:

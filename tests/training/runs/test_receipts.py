@@ -87,6 +87,15 @@ def test_a_ledger_that_does_not_count_the_run_gives_no_claim(tmp_path: Path) -> 
     assert refused.value.code == "NOT_IN_LEDGER"
 
 
+def test_a_ledger_of_another_unit_gives_no_claim(tmp_path: Path) -> None:
+    # A document that was protected is not all that its provider has given.
+    other = Ledger.create(tmp_path / "other", data="forms", unit="provider", epsilon=8, delta=1e-5)
+    other.reserve("run", title="", step=PLAN.step, steps=PLAN.steps, claim="c", documents="d")
+    with pytest.raises(PrivacyError, match="of each provider") as refused:
+        claim_by(PLAN, "forms", ledger=other.statement("d"))
+    assert refused.value.code == "NOT_IN_LEDGER"
+
+
 @pytest.mark.parametrize(
     ("stated", "claimed"),
     [("none", "accounted"), ("public-data", "accounted"), ("unaccounted", "unaccounted")],

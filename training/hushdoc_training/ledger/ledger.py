@@ -403,6 +403,7 @@ class Ledger:
     ) -> LedgerStatement:
         return LedgerStatement(
             mechanism=mechanism,
+            unit=self.unit,
             commitment=self.commitment(documents),
             epsilon=self.epsilon,
             delta=self.delta,

@@ -65,13 +65,18 @@ class Terms:
         receipts.preview(plan, self.declared)
         if self.ledger is None or resume:
             return None
-        _require_fit(self.ledger, plan)
+        self.require_fit(plan)
         if self.documents_changed:
             self.ledger.admit(self.documents, reason="documents were added, removed or relabelled")
         room = self.ledger.require_room(
             step=plan.step, steps=plan.steps, documents=self.documents, cut=self.cut
         )
         return announcement(room, receipts.preview(plan, self.declared, ledger=room))
+
+    def require_fit(self, plan: PrivacyPlan) -> None:
+        """Raises InputError WRONG_UNIT or WRONG_DELTA unless the ledger counts for a plan."""
+        if self.ledger is not None:
+            _require_fit(self.ledger, plan)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,6 +105,7 @@ class PrivateRun:
             OutputExistsError: The folder holds something and `resume` is off.
             CheckpointError: There is nothing to resume, it was asked for otherwise, or what it has
                 spent is lost.
+            InputError: The ledger counts another unit or at another delta.
             PrivacyError: Processes differ in their plans, the first one failed, or the ledger has
                 no room.
         """
@@ -113,6 +114,8 @@ class PrivateRun:
         opened: list[tuple[StepLog | FollowedCharges, LedgerAccount]] = []
 
         def claim() -> int:
+            if terms is not None:
+                terms.require_fit(plan)
             run = Run.open(folder, _asked(plan, settings, terms), resume=resume)
             opened.append(_opened(run, plan, terms))
             return opened[0][0].charged

@@ -317,7 +317,14 @@ def certifiable_unit(receipt: Receipt) -> str:
 
 
 def _require_counted(receipt: Receipt, ledger: LedgerStatement) -> None:
-    """Refuses a ledger in which no run is what the receipt says."""
+    """Refuses a ledger of another unit, or in which no run is what the receipt says."""
+    if receipt.privacy_unit != ledger.unit:
+        raise PrivacyError(
+            f"Each {receipt.privacy_unit} was one record of the training, and the ledger counts "
+            f"what its runs spend of each {ledger.unit}, so that their epsilons don't add up. Give "
+            f"the ledger that was made for the unit '{receipt.privacy_unit}'.",
+            code="NOT_IN_LEDGER",
+        )
     if not any(_counts(event, receipt) for event in ledger.mechanism.events):
         raise PrivacyError(
             f"The ledger counts no run of {receipt.steps} steps at noise multiplier "
