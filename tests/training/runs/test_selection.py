@@ -117,6 +117,29 @@ def test_what_was_read_of_a_run_that_was_not_chosen_counts(monkeypatch: pytest.M
     assert guarantee.hyperparameter_tuning == "unaccounted"
 
 
+def test_what_is_read_after_the_choice_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Selection, "draw", lambda *_: 2)
+    for chosen in (True, False):
+        runs = [candidate(1.0), candidate(2.0)]
+        left = [*runs]
+        best = best_of(Selection(expected_runs=2), [1], lambda _, left=left: left.pop(0))
+        assert runs[chosen].training.nonfinite == 0
+        claim = receipts.claim_of_best(best, "forms")
+        assert claim.guarantees[0].hyperparameter_tuning == "unaccounted"
+        assert any("not finite" in caveat for caveat in claim.caveats)
+
+
+def test_what_any_run_declares_of_its_numbers_is_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Selection, "draw", lambda *_: 2)
+    runs = [candidate(1.0), candidate(2.0)]
+    runs[0].training.view.declared_unused = "to watch the first"
+    assert runs[0].training.empty >= 0
+    best = best_of(Selection(expected_runs=2), [1], lambda _: runs.pop(0))
+    [guarantee] = receipts.claim_of_best(best, "forms").guarantees
+    assert guarantee.hyperparameter_tuning == "accounted"
+    assert any("to watch the first" in condition for condition in guarantee.assumes)
+
+
 def test_an_early_end_of_any_run_is_unaccounted_for() -> None:
     best = best_of(Selection(expected_runs=1), [1], lambda _: candidate(1.0, steps=2))
     [guarantee] = receipts.claim_of_best(best, "forms").guarantees

@@ -252,7 +252,7 @@ def claim_of_best(
         training={**(training or {}), **details.settings},
         hyperparameter_tuning="accounted",
         accesses=details.accesses,
-        assumes=(*details.assumes, *trained.view.assumes, claim_words.SELECTED),
+        assumes=(*details.assumes, *best.assumes, claim_words.SELECTED),
     )
     return _drafted(chosen, declared, None)
 

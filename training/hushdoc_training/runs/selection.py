@@ -21,8 +21,9 @@ from hushdoc.accounting import rdp
 from hushdoc.accounting.mechanism import Mechanism, RepeatAndSelect
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.engine import PrivateTraining
-from hushdoc_training.private_view import EARLY_END
+from hushdoc_training.private_view import EARLY_END, PrivateView
 from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.receipt import Receipt
 
 Outcome = TypeVar("Outcome")
 Setting = TypeVar("Setting")
@@ -89,13 +90,27 @@ class Best(Generic[Outcome]):
         outcome: What came of it, and the only thing that may be released.
         training: The training.
         selection: How many there could be.
-        private_reads: What un-noised numbers of any of them were read for.
+        receipts: What each of them executed.
+        views: Who reads un-noised numbers of each, also after the choice.
     """
 
     outcome: Outcome
     training: PrivateTraining[Any]
     selection: Selection
-    private_reads: tuple[str, ...]
+    receipts: tuple[Receipt, ...]
+    views: tuple[PrivateView, ...]
+
+    @property
+    def private_reads(self) -> tuple[str, ...]:
+        """What un-noised numbers of any of them were read for by now, without a declaration."""
+        noted = [receipt.private_reads for receipt in self.receipts]
+        noted += [view.unaccounted for view in self.views]
+        return tuple(dict.fromkeys(read for reads in noted for read in reads))
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What is assumed as such numbers of any of them were read and declared unused."""
+        return tuple(dict.fromkeys(one for view in self.views for one in view.assumes))
 
 
 def best_of(
@@ -120,15 +135,16 @@ def best_of(
     stream = SecretStream()
     best: Candidate[Outcome] | None = None
     executed: Mechanism | None = None
-    reads: dict[str, None] = {}
+    made: list[tuple[Receipt, PrivateView]] = []
     for _ in range(selection.draw(stream)):
         found = run(settings[int(stream.choices(1, len(settings))[0])])
         trained = found.training
         trained.require_kept()
         if trained.charged < trained.plan.steps:
             trained.view.note(EARLY_END)
-        trained.plan.require_executed(trained.receipt)
-        mechanism = trained.receipt.mechanism()
+        receipt = trained.receipt
+        trained.plan.require_executed(receipt)
+        mechanism = receipt.mechanism()
         if executed not in (None, mechanism):
             raise PrivacyError(
                 f"One training executed {mechanism} and another {executed}; the best of several is "
@@ -136,7 +152,7 @@ def best_of(
                 "sampling rate nor steps."
             )
         executed = mechanism
-        reads |= dict.fromkeys((*trained.receipt.private_reads, *trained.view.unaccounted))
+        made.append((receipt, trained.view))
         if best is None or _value(found) > _value(best):
             best = found
     assert best is not None
@@ -144,7 +160,8 @@ def best_of(
         outcome=best.outcome,
         training=best.training,
         selection=selection,
-        private_reads=tuple(reads),
+        receipts=tuple(receipt for receipt, _ in made),
+        views=tuple(view for _, view in made),
     )
 
 
