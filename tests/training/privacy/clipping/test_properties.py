@@ -287,6 +287,22 @@ def test_what_cancels_is_added_with_the_norm_that_was_measured(kind: str, parts:
     assert float(whole(clipper.sums).double().norm()) <= 0.1
 
 
+@pytest.mark.parametrize("positions", [1, 2])
+@pytest.mark.parametrize("norm", [1e-2, 1e-4])
+def test_gradients_whose_squares_vanish_count_beside_large_inputs(
+    positions: int, norm: float
+) -> None:
+    model = nn.Linear(300, 1000, bias=False)
+    x = torch.full((1, positions, 300), 1e18)
+    weights = torch.full((1, positions, 1), 2e-23)
+    weights[:, 1:] = 1e-18  # of inputs that are none
+    x[:, 1:] = 1e-3
+    clipper = BookKeeping(model, clipping_norm=norm)
+    found = clipper.add(lambda: (model(x) * weights).sum((1, 2)), torch.tensor([0]))
+    assert float(found.norms) == pytest.approx(0.010954, rel=1e-3)
+    assert float(whole(clipper.sums).double().norm()) <= norm
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_clipping_norm_whose_squares_vanish_is_refused(backend: Backend) -> None:
     model, x = nn.Linear(4, 1), torch.randn(20, 4)

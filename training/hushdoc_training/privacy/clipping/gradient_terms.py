@@ -26,6 +26,8 @@ from hushdoc_training.privacy.clipping.grouping import Grouping
 _TILE = 64
 # Below this share of the trace a sum of a Gram product is mostly cancellation: computed otherwise.
 CANCELLED = 1e-2
+# Squared norms above this may stand beside squares that vanish in fp32, though products do not.
+_LARGEST = 1e16
 
 
 class Part(Protocol):
@@ -78,8 +80,9 @@ class Products:
     def squares(self) -> torch.Tensor:
         """Returns squared norms by Gram matrices, or by the gradient where that is cheaper."""
         if self.grouping.one_to_one and self.u.shape[1] == 1:
-            u, v = self.u.float().squeeze(1), self.v.float().squeeze(1)
-            return u.square().sum(1) * v.square().sum(1)
+            # In fp32 the squares of one may vanish beside a large other.
+            u, v = self.u.double().squeeze(1), self.v.double().squeeze(1)
+            return (u.square().sum(1) * v.square().sum(1)).float()
         result = self.u.new_zeros(self.grouping.num_records, dtype=torch.float32)
         for record in range(self.grouping.num_records):
             result[record] = self._square(record)
@@ -253,12 +256,17 @@ class PerExample:
 
 
 def gram(u: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the squared norm of u^T v (shapes [t, p], [t, d]), not formed, and the trace."""
+    """Returns the squared norm of u^T v (shapes [t, p], [t, d]), not formed, and the trace.
+
+    The trace is infinite where squares may have vanished, as where all of them cancel.
+    """
     square, trace = u.new_zeros(()), u.new_zeros(())
     for start in range(0, u.shape[0], _TILE):
         stop = start + _TILE
         # The matrix is symmetric: a tile right of the diagonal counts twice.
-        product = (u[start:stop] @ u[start:].t()).mul_(v[start:stop] @ v[start:].t())
+        product, other = u[start:stop] @ u[start:].t(), v[start:stop] @ v[start:].t()
+        trace = trace + _unless_large(product) + _unless_large(other)
+        product.mul_(other)
         trace = trace + product.diagonal().sum()
         square = square + 2 * product.sum() - product[:, :_TILE].sum()
     return square, trace
@@ -270,11 +278,20 @@ def cross_square(parts: Sequence[Products | Lookups], record: int) -> torch.Tens
     total, trace = pairs[0][1].new_zeros(()), pairs[0][1].new_zeros(())
     for i, (u, v) in enumerate(pairs):
         for j, (other_u, other_v) in enumerate(pairs[i:]):
-            product = _u_gram(u, other_u) * (v @ other_v.t())
+            first, second = _u_gram(u, other_u), v @ other_v.t()
+            if j == 0:
+                trace = trace + _unless_large(first) + _unless_large(second)
+            product = first * second
             total = total + (product.sum() if j == 0 else 2 * product.sum())
             if j == 0:
                 trace = trace + product.diagonal().sum()
     return total if total > CANCELLED * trace else None
+
+
+def _unless_large(products: torch.Tensor) -> torch.Tensor:
+    """Returns 0, or infinity where a square on the diagonal is large."""
+    largest = products.diagonal().amax() if len(products) else products.new_zeros(())
+    return torch.where(largest > _LARGEST, torch.inf, 0.0)
 
 
 def is_cancelled(square: torch.Tensor, trace: torch.Tensor) -> bool:
