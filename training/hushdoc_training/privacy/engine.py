@@ -24,7 +24,7 @@ from torch import nn
 
 from hushdoc.accounting.mechanism import Mechanism
 from hushdoc_training.metering import Meter
-from hushdoc_training.privacy import claims
+from hushdoc_training.privacy import claims, earlier_steps
 from hushdoc_training.privacy.averaging import Average
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.noisy_loss import NoisyLoss
@@ -133,6 +133,7 @@ class PrivateTraining(Generic[Example]):
         self._meter = Meter(planned_steps=plan.steps, privacy_unit=unit_of(records))
         self._empty = self._nonfinite = 0
         self.view, self.backend = view or PrivateView(), backend
+        self._is_closed = False
         self._receipt = ReceiptKept(self._meter, self.view)
         noisy_loss = NoisyLoss(
             bound=loss_bound,
@@ -172,6 +173,8 @@ class PrivateTraining(Generic[Example]):
             self._average.end()
             raise
         self._safeguards = self._sum.safeguards
+        self._begun_with = earlier_steps.begun_with(model)
+        self._moved = earlier_steps.Moved(self._safeguards.parameters)
         warn_of_few(len(records), plan.expected_records, self.view)
         try:
             self._lattice = self._lattice_of(noise_distribution)
@@ -208,6 +211,9 @@ class PrivateTraining(Generic[Example]):
 
     def close(self) -> None:
         """Gives model and optimizer back; a second time does nothing."""
+        if not self._is_closed:
+            self._moved.end(self._safeguards.parameters)
+        self._is_closed = True
         self._sum.close()
         self._average.end()
 
@@ -229,6 +235,8 @@ class PrivateTraining(Generic[Example]):
         """
         self._sum.resume(charged)
         self._receipt.resume(charged if restored is None else restored, receipt)
+        if receipt is not None:  # of the steps that are in the weights
+            self._begun_with = ()
         if charged == self._plan.steps:
             self._average.release()
 
@@ -285,6 +293,11 @@ class PrivateTraining(Generic[Example]):
         """Records whose gradient was not finite and counted as zero: private, and noted."""
         self.view.note(NONFINITE)
         return self._nonfinite
+
+    @property
+    def begun_with(self) -> tuple[str, ...]:
+        """Names of parameters that an earlier private training of this process had moved."""
+        return self._begun_with
 
     @property
     def untrained_parameters(self) -> Mapping[str, nn.Parameter]:

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from hushdoc.arguments import counted
 from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError, OutputWriteError, PrivacyError
+from hushdoc_training.privacy import earlier_steps
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import PrivateSteps
 from hushdoc_training.privacy.process_group import Group
@@ -165,8 +167,9 @@ class PrivateRun:
             CheckpointError: A state can't be read, all steps are charged and none was saved,
                 charges are lost, or the run was begun on other records.
             OutputWriteError: The disk is full; the last saved state stays.
-            PrivacyError: Another process trains in the folder, the first of several failed, or
-                what records hold can't be seen.
+            PrivacyError: Another process trains in the folder, the first of several failed,
+                what records hold can't be seen, or the model is what another private training had
+                left, and no ledger counts both (TRAINED_BEFORE).
             ValueError: The training has another plan, or does not charge this run.
         """
         if training.plan != self.plan:
@@ -318,6 +321,8 @@ class PrivateRun:
                 "folder; what this one spent stays spent."
             )
         loop.require_state(self.folder, self.plan.steps, charged=charged, restored=restored)
+        if not restored:
+            self.group.first_does(lambda: self._require_no_earlier_steps(training.model))
         if charged > restored and self.group.is_first:
             warnings.warn(
                 f"{counted(charged - restored, 'charged step')} after the last saved state (step "
@@ -326,6 +331,15 @@ class PrivateRun:
                 stacklevel=2,
             )
         training.resume(charged, restored=restored, receipt=receipt)
+
+    def _require_no_earlier_steps(self, model: nn.Module) -> None:
+        """Refuses a start that holds steps which the run's claim would leave out."""
+        if self.terms is None or self.terms.declared.started_from is not None:
+            return  # whoever makes the claim is asked, or it has the start's steps
+        statement = self.account.statement(0)
+        found = earlier_steps.begun_with(model)
+        if found and (statement is None or statement.num_runs < 2):
+            raise earlier_steps.refused(found)
 
     def _restored(self, training: PrivateSteps) -> tuple[int, Receipt | None]:
         """Loads the last state; returns its step, and the receipt of how it came to be."""

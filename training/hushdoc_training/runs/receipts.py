@@ -20,7 +20,7 @@ from hushdoc.certificate.claim import Claim, DataAccess, Guarantee, PublicData
 from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import PrivacyError
 from hushdoc_training.ledger.runs import LedgerStatement
-from hushdoc_training.privacy import claims
+from hushdoc_training.privacy import claims, earlier_steps
 from hushdoc_training.privacy.claims import TRANSCRIPT
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.privacy.spending import PROFILE_DELTAS, spending_of
@@ -184,7 +184,8 @@ def claim_of(
         PrivacyError: What ran is not what was planned (both values are named), draws or noise came
             from a test, the records don't say what one of them is, buffers or frozen parameters are
             not as they were at the start, no step was taken, or the first process alone knows what
-            was read.
+            was read; TRAINED_BEFORE where it began with what another private training had left, and
+            no ledger counts both.
     """
     trained.require_kept()
     trained.view.require_known()
@@ -192,6 +193,8 @@ def claim_of(
         trained.view.note(EARLY_END)
     receipt = trained.receipt
     trained.plan.require_executed(receipt)
+    if trained.begun_with and (ledger is None or ledger.num_runs < 2):
+        raise earlier_steps.refused(trained.begun_with)
     details = trained.claim_details(name)
     return claim(
         receipt,

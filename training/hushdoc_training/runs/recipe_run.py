@@ -13,7 +13,7 @@ from torch import nn
 
 from hushdoc.certificate.claim import Claim, DataAccess
 from hushdoc_training.models import adapters
-from hushdoc_training.privacy import trial
+from hushdoc_training.privacy import earlier_steps, trial
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import PrivateSteps
 from hushdoc_training.runs import loop
@@ -77,6 +77,7 @@ class RecipeRun:
     ) -> Outcome:
         """Takes all steps; what refuses to train does so before the folder is taken."""
         plan, declared = self.plan, self.terms.declared
+        moved = earlier_steps.Moved(dict(model.named_parameters()))
         with adapters.merging(model), make(lambda step: run.charge(step)) as training:
             run = self.open()
             begun()
@@ -92,6 +93,7 @@ class RecipeRun:
                 seen=report.show_step,
             )
             report.close()
+        moved.end(dict(model.named_parameters()))  # adapters are merged
         if finished:
             # Made at the end, so that runs that the ledger has admitted since are in it.
             details = training.claim_details(declared.name)

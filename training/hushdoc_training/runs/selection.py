@@ -20,6 +20,7 @@ from hushdoc import arguments
 from hushdoc.accounting import rdp
 from hushdoc.accounting.mechanism import Mechanism, RepeatAndSelect
 from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy import earlier_steps
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.private_view import EARLY_END, PrivateView
 from hushdoc_training.randomness.secret_stream import SecretStream
@@ -126,8 +127,8 @@ def best_of(
         run: Trains from the start with a setting.
 
     Raises:
-        PrivacyError: Two trainings did not execute the same mechanism, or one executed something
-            else than its plan.
+        PrivacyError: Two trainings did not execute the same mechanism, one executed something
+            else than its plan, or one went on from what another had left (TRAINED_BEFORE).
         ValueError: There is no setting.
     """
     if not settings:
@@ -140,6 +141,8 @@ def best_of(
         found = run(settings[int(stream.choices(1, len(settings))[0])])
         trained = found.training
         trained.require_kept()
+        if trained.begun_with:
+            raise earlier_steps.refused(trained.begun_with)
         if trained.charged < trained.plan.steps:
             trained.view.note(EARLY_END)
         receipt = trained.receipt

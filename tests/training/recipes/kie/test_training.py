@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,8 @@ def test_where_windows_are_protected_copies_of_documents_stay(
     monkeypatch.setattr(kie, "private_training", counting)
     for unit in ("document", "sequence"):
         plan = replace(PLAN, privacy_unit=unit)
-        train_private(small_start, [*receipts[:4], copy], tmp_path / unit, plan=plan)
+        begun = replace(small_start, model=deepcopy(small_start.model))
+        train_private(begun, [*receipts[:4], copy], tmp_path / unit, plan=plan)
     assert counted == [4, 5]
     grouped, alone = (Checkpoint.load(tmp_path / unit).claim for unit in ("document", "sequence"))
     assert duplicates.CAVEAT in grouped.caveats
