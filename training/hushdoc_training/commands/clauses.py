@@ -231,7 +231,8 @@ def _filled(
     from hushdoc_training.recipes.hashed import settings as table_settings
 
     batches = _in_batches(options, corpus.level)
-    clusters = from_minilm(scheme) if scheme.clusters else None
+    with usage_errors(options):
+        clusters = from_minilm(scheme) if scheme.clusters else None
     public = _public(options, scheme, clusters) if batches else None
     with usage_errors(options):
         settings = table_settings.CRFSettings(

@@ -6,7 +6,7 @@ What the two tasks share is declared once; a task adds its own, and says its def
 from __future__ import annotations
 
 import argparse
-import math
+import sys
 from pathlib import Path
 
 from hushdoc.commands.parsing import CommandParser
@@ -41,6 +41,9 @@ _SCALED = ("public", "public-overlap", "total-learning-rate", "unseen-scale")
 
 DP_SGD_LEARNING_RATE = 500.0
 """Default of --total-learning-rate for clauses by DP-SGD."""
+
+MOST = 1e6
+"""The largest --noise and --total-learning-rate: no table can hold what more of them make."""
 
 CLASSIFIER_ROWS = 2**18
 """Default of --rows for classifiers."""
@@ -296,7 +299,11 @@ def _check(options: argparse.Namespace, scaled: dict[str, tuple[str, ...]]) -> N
         options.refuse_usage(
             f"--unseen-scale is {options.unseen_scale}; it must be above 0 and at most 1"
         )
-    _require_positive(options, "noise", "total_learning_rate", "clipping_norm", "epsilon")
+    frequency = options.min_document_frequency
+    if frequency is not None and frequency < 1:
+        options.refuse_usage(f"--min-document-frequency is {frequency}; it must be at least 1")
+    _require_positive(options, "clipping_norm", "epsilon")
+    _require_positive(options, "noise", "total_learning_rate", most=MOST)
     if options.delta is not None and not 0 < options.delta < 1:
         options.refuse_usage(f"--delta is {options.delta}; it must be above 0 and below 1")
     if any((options.out / name).exists() for name in ("checkpoint", "run.json")):
@@ -323,9 +330,11 @@ def _refuse_of_other_modes(
         )
 
 
-def _require_positive(options: argparse.Namespace, *names: str) -> None:
+def _require_positive(
+    options: argparse.Namespace, *names: str, most: float = sys.float_info.max
+) -> None:
     for name in names:
         value = getattr(options, name)
-        if value is not None and not (math.isfinite(value) and value > 0):
-            flag = name.replace("_", "-")
-            options.refuse_usage(f"--{flag} is {value}; it must be a number above 0")
+        if value is not None and not 0 < value <= most:
+            flag, limit = name.replace("_", "-"), "" if most > MOST else f" and at most {most:g}"
+            options.refuse_usage(f"--{flag} is {value}; it must be a number above 0{limit}")

@@ -42,7 +42,7 @@ def by_dp_sgd(
     settings: Settings,
     unit_definition: str | None = None,
 ) -> TableCheckpoint:
-    """Returns the table that --mode dp-sgd trains on full batches."""
+    """Returns the table that --mode dp-sgd trains; a wrong number is a usage error."""
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes.hashed import private_runs
 
@@ -50,22 +50,23 @@ def by_dp_sgd(
     name = options.name or (ledger.data if ledger is not None else name_of(options))
     plan = training_options.calibrated(options, ledger, sampling_rate=1.0)
     print("Training ...", flush=True)
-    table = private_runs.protect_documents(
-        task,
-        plan,
-        public=public,
-        out=options.out,
-        name=name,
-        settings=settings,
-        hyperparameter_tuning=training_options.tuned_on(options),
-        unit_definition=unit_definition,
-        ledger=ledger,
-        documents_changed=options.documents_changed,
-        accesses=scoring(options, name),
-        audited=options.audit,
-        view=_view(options),
-        grouped=options.duplicates == "group",
-    )
+    with usage_errors(options):
+        table = private_runs.protect_documents(
+            task,
+            plan,
+            public=public,
+            out=options.out,
+            name=name,
+            settings=settings,
+            hyperparameter_tuning=training_options.tuned_on(options),
+            unit_definition=unit_definition,
+            ledger=ledger,
+            documents_changed=options.documents_changed,
+            accesses=scoring(options, name),
+            audited=options.audit,
+            view=_view(options),
+            grouped=options.duplicates == "group",
+        )
     training_options.print_head(ledger)
     return table
 

@@ -22,7 +22,14 @@ def from_vectors(
     *,
     seed: int = 0,
 ) -> Clusters:
-    """Returns clusters, as many as the scheme has, of public words whose vectors point alike."""
+    """Returns clusters, as many as the scheme has, of public words whose vectors point alike.
+
+    A ValueError says where there are fewer words.
+    """
+    if len(words) < scheme.clusters:
+        raise ValueError(
+            f"clusters is {scheme.clusters}; expected at most {len(words)}, the words with vectors."
+        )
     with needs_extra("scikit-learn", "crf"):
         from sklearn.cluster import MiniBatchKMeans
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

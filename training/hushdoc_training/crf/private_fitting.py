@@ -34,7 +34,7 @@ from hushdoc_training.crf.chain import (
     record_set,
 )
 from hushdoc_training.metering import Meter
-from hushdoc_training.randomness import lattice
+from hushdoc_training.randomness import integer_noise, lattice
 from hushdoc_training.randomness.secret_stream import SecretStream, origin_of
 from hushdoc_training.receipt import Receipt
 
@@ -45,6 +45,12 @@ UNSEEN_SCALE = 0.02
 
 _SLACK = 1e-9
 """Every gradient is shorter by this share: no rounding in float64 lifts one above the norm."""
+
+LARGEST_WEIGHT = float(np.finfo(np.float16).max)
+"""What a sealed table holds at most; export refuses others."""
+
+_DEVIATIONS = 8.0
+"""Deviations of the noise beyond which no cell of a table is to be expected."""
 
 _CHUNK_ROWS = 1 << 18
 _CHUNK_RECORDS = 1 << 10
@@ -183,6 +189,8 @@ def fit_private(
     number of steps before the first draw.
     """
     data = data_of(features, labels, sequences, records, start)
+    largest_scale = float(start.scales.max())
+    require_releasable(plan, settings, steps=plan.steps, largest_scale=largest_scale)
     return Training(data, start, plan, settings, stream, charge=charge).run()
 
 
@@ -197,6 +205,37 @@ def data_of(
     data = record_set(features, labels, sequences=sequences, records=records)
     require_rows(data, len(start.scales))
     return data
+
+
+def require_releasable(
+    plan: Plan, settings: Settings, *, steps: int, largest_scale: float = 1.0
+) -> None:
+    """Raises ValueError where so much noise can't be drawn, or no sealed table can hold it."""
+    grid, shares = _grid_of(plan), _shares_of(steps, settings)
+    width = grid.added(shares).width
+    if width > integer_noise.GREATEST_WIDTH:
+        raise ValueError(
+            f"{plan.steps} steps with a noise multiplier of {plan.noise_multiplier:.6g} add up to "
+            "more noise than can be drawn at once. Take fewer steps; each needs less noise then."
+        )
+    rate = settings.total_learning_rate / steps / plan.expected_records / plan.clipping_norm
+    deviation = rate * grid.step * width / int(shares.max()) * largest_scale
+    if _DEVIATIONS * deviation > LARGEST_WEIGHT:
+        raise ValueError(
+            f"The total learning rate {settings.total_learning_rate:g} gives weights a noise of "
+            f"deviation {deviation:.3g}, and a sealed table holds weights of at most "
+            f"{LARGEST_WEIGHT:g}. Take a smaller rate."
+        )
+
+
+def _grid_of(plan: Plan) -> lattice.Lattice:
+    return lattice.of_truncated(norm=plan.clipping_norm, noise_multiplier=plan.noise_multiplier)
+
+
+def _shares_of(steps: int, settings: Settings) -> npt.NDArray[np.int64]:
+    """Returns how many of the averaged iterates the noise of each step is part of."""
+    num_averaged = max(1, round(settings.averaged * steps))
+    return np.minimum(num_averaged, steps - np.arange(steps))
 
 
 def require_rows(data: RecordSet, rows: int) -> None:
@@ -235,15 +274,14 @@ class Training:
         self._emphasis = np.array(
             [1.0 if tag == OUTSIDE else settings.emphasis for tag in start.tags]
         )
-        self._num_averaged = max(1, round(settings.averaged * self._steps))
+        self._shares = _shares_of(self._steps, settings)
+        self._num_averaged = int(self._shares.max())
         self._rate = (
             settings.total_learning_rate / self._steps / plan.expected_records / plan.clipping_norm
         )
         self._multipliers = self._drawn_to(settings.length)
         self._meter.divided(plan.expected_records)
-        self._lattice = lattice.of_truncated(
-            norm=plan.clipping_norm, noise_multiplier=plan.noise_multiplier
-        )
+        self._lattice = _grid_of(plan)
 
     @property
     def rows(self) -> Floats:
@@ -348,7 +386,7 @@ class Training:
     def _whole(self, rows: Floats) -> npt.NDArray[np.float32]:
         """Returns the whole table: rows that were read, and the noise of those that were not."""
         total, d = len(self._start.scales), len(self._start.tags)
-        unread = self._lattice.added(self._shares())
+        unread = self._lattice.added(self._shares)
         table = np.empty((total, d), dtype=np.float32)
         for first in range(0, total, _CHUNK_ROWS):
             part = slice(first, min(total, first + _CHUNK_ROWS))
@@ -362,8 +400,3 @@ class Training:
         worth = self._rate * self._lattice.step / self._num_averaged
         moved: Floats = went * (-worth * self._start.scales[part][:, None])
         return moved if self._start.weights is None else moved + self._start.weights[part]
-
-    def _shares(self) -> npt.NDArray[np.int64]:
-        """Returns how many of the averaged iterates the noise of each step is part of."""
-        left = self._steps - np.arange(self._steps)
-        return np.minimum(self._num_averaged, left)

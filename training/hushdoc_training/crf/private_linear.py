@@ -16,6 +16,7 @@ from hushdoc_training.crf.private_fitting import (
     Settings,
     Start,
     Training,
+    require_releasable,
     require_rows,
 )
 from hushdoc_training.randomness.secret_stream import SecretStream
@@ -52,6 +53,12 @@ def fit_private_linear(
     data = record_set(features, labels, sequences=each, records=Grouping(ends=each, unit=unit))
     require_rows(data, scales if isinstance(scales, int) else len(scales))
     begun = None
+    require_releasable(
+        plan,
+        settings,
+        steps=plan.steps - isinstance(scales, int),
+        largest_scale=1.0 if isinstance(scales, int) else float(scales.max()),
+    )
     if charge is not None:
         charge(plan.steps)
     if isinstance(scales, int):

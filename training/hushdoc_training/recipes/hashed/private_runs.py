@@ -20,7 +20,7 @@ from hushdoc.runtime.hashed.chains import viterbi
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
 from hushdoc_training import duplicates, table_checkpoint
 from hushdoc_training.audit import twins
-from hushdoc_training.crf import private_linear, term_release
+from hushdoc_training.crf import private_fitting, private_linear, term_release
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.ledger.ledger import Ledger
@@ -108,10 +108,17 @@ def protect_documents(
         OutputExistsError: The folder holds something.
         PrivacyError: The ledger has no room for the run, its certificate would not be trusted, or
             the audit refutes what its twin claims; nothing is charged then.
-        ValueError: The plan is for another unit than documents.
+        ValueError: The plan is for another unit than documents, or no table could hold its noise.
     """
     task.require_learnable()
     private_tables.require_documents(plan)
+    for planned in (plan, twins.twin_of(plan)) if audited else (plan,):
+        private_fitting.require_releasable(
+            planned,
+            settings,
+            steps=max(1, plan.steps - public.counted),
+            largest_scale=float(task.scales(public).max()),
+        )
     training = {
         **asdict(settings),
         **task.training,
