@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import shutil
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,6 +66,7 @@ def test_scans_choose_public_pages_that_are_sealed_and_verified(
     out, sealed, key = tmp_path / "run", tmp_path / "sealed", tmp_path / "key"
     assert run(folder, out, *LABELS, "--epsilon", "2", "--public-overlap", "none") == 0
     made = drawn_checkpoint.load(out)
+    assert made.claim.guarantees[0].hyperparameter_tuning == "none"
     assert [one["label"] for one in made.prompts] == ["letter", "note"] * 2
     assert str(folder) not in made.claim.to_json().decode()  # certificates name no folder
     assert main(["keygen", "--out", str(key)]) == 0
@@ -84,6 +88,37 @@ def test_scans_choose_public_pages_that_are_sealed_and_verified(
     assert "names other public documents" in capsys.readouterr().err
     stricter = ["--max-epsilon", "1", *limits[2:]]
     assert main(["verify", str(sealed), *trusted, *stricter]) == 5
+
+
+def docmix(folder: Path) -> Path:
+    """Writes two invented pages in the layout of docmix."""
+    folder.mkdir()
+    with (
+        gzip.open(folder / "train.jsonl.gz", "wt") as lines,
+        zipfile.ZipFile(folder / "train_images.zip", "w") as archive,
+    ):
+        for label in ("letter", "note"):
+            stream, name = io.BytesIO(), f"{label}/1.webp"
+            Image.new("L", (32, 40), 200).save(stream, format="WEBP")
+            archive.writestr(name, stream.getvalue())
+            page = {"file": name, "class": label, "source": "a", "size": [32, 40]}
+            lines.write(json.dumps({**page, "boxes_1000": [[100, 100, 500, 200]]}) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("told", "tuning"), [((), "unaccounted"), (("--tuned-on", "none"), "none")]
+)
+def test_defaults_were_chosen_at_docmix(
+    folder: Path, start: Path, tmp_path: Path, told: tuple[str, ...], tuning: str
+) -> None:
+    data = docmix(tmp_path / "private")
+    assert run(folder, tmp_path / "chosen", *LABELS, *told, data=tmp_path) == 0
+    drawn = ["synthesize", "diffusion", "--data", str(data), "--start", str(start), *LABELS, *EACH]
+    assert main([*drawn, "--quiet", *told, "--out", str(tmp_path / "drawn")]) == 0
+    for out in ("chosen", "drawn"):
+        (guarantee,) = drawn_checkpoint.load(tmp_path / out).claim.guarantees
+        assert guarantee.hyperparameter_tuning == tuning
 
 
 def test_a_copy_of_the_private_folder_is_not_taken_for_public_pages(

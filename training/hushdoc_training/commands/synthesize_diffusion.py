@@ -297,7 +297,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
                 name=name,
                 layouts=layouts,
                 labels_from_documents=taken,
-                hyperparameter_tuning=tuned_on(options),
+                hyperparameter_tuning=tuned_on(options, image_sets.corpus_name(private)),
                 ledger=ledger,
                 documents_changed=options.documents_changed,
                 resume=options.resume,

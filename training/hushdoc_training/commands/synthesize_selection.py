@@ -115,7 +115,7 @@ def run_selection(options: argparse.Namespace) -> int:
             settings,
             out=options.out,
             name=options.name or kie_data.name_of(private, ledger, public=False),
-            hyperparameter_tuning=tuned_on(options),
+            hyperparameter_tuning=tuned_on(options, image_sets.corpus_name(private)),
             ledger=ledger,
             documents_changed=options.documents_changed,
             resume=options.resume,

@@ -66,8 +66,9 @@ def add_choice(
 MOST_DELTA = 1e-5
 """The largest delta by default, and the largest at all of documents that are given away."""
 
-LOOKED_AT = frozenset({"funsd", "sroie", "wildreceipt"})
-"""Corpora with a look at which defaults of training were chosen (docs/results.md)."""
+LOOKED_AT = frozenset({"docmix", "funsd", "sroie", "wildreceipt"})
+"""Corpora with a look at which defaults were chosen (docs/results.md): of docmix those of
+`synthesize selection` and `diffusion`, of the others those of training."""
 
 OF_PRESETS = frozenset({"cord", "docile", "pfldocvqa", "xfund"})
 """Corpora besides, on which papers chose the settings that --preset takes from them."""
@@ -297,8 +298,10 @@ def add_tuned_on(parser: CommandParser, group: argparse._ActionsContainer) -> No
         choices=("none", "public-data", "unaccounted"),
         help="data on which settings were chosen; none: one run, fixed beforehand (default: none, "
         "but unaccounted where `train kie`, `train docvqa`, `synthesize evolution` or `federated "
-        "simulate` read FUNSD, SROIE or WildReceipt, at which their defaults were chosen, or "
-        "with --preset another corpus of its paper). Say it of files converted from these",
+        "simulate` read FUNSD, SROIE or WildReceipt, or `synthesize selection` or `diffusion` "
+        "docmix, at which their defaults were chosen, or with --preset another corpus of its "
+        "paper). Say it of files converted from these; and where a table is trained on CUAD or "
+        "20newsgroups, which no file tells",
     )
     parser.mark_expert("--tuned-on")
 

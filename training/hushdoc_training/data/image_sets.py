@@ -98,6 +98,12 @@ def corpus_of(path: Path) -> ImageCorpus | None:
     return class_folders.CORPUS if class_folders.CORPUS.recognises(path) else None
 
 
+def corpus_name(source: Source) -> str | None:
+    """Returns the name of the layout that `corpus_of` a source finds; None for other documents."""
+    found = None if source.is_invented else corpus_of(Path(source.location))
+    return None if found is None else found.name
+
+
 def parts(
     documents: Iterable[ImageDocument],
     *,
