@@ -188,6 +188,17 @@ def test_wrong_usage_is_exit_code_2(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("public", ["texts/all.jsonl", "texts", "texts/../texts/all.jsonl"])
+def test_the_protected_documents_are_not_taken_for_public_ones(
+    command: TableCommand, tmp_path: Path, capsys: pytest.CaptureFixture[str], public: str
+) -> None:
+    (tmp_path / "texts").mkdir()
+    words = ("--mode", "dp-sgd", "--public", tmp_path / public, "--public-overlap", "none")
+    with pytest.raises(SystemExit, match="2"):
+        command.train(str(tmp_path / "texts/all.jsonl"), tmp_path / "run", *words)
+    assert "the same documents" in capsys.readouterr().err
+
+
 OF_OTHER_MODES: list[tuple[str, str, list[object]]] = [
     (name, mode, [option, value])
     for option, value, modes in (

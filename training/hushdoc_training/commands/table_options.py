@@ -12,6 +12,7 @@ from pathlib import Path
 from hushdoc.commands.parsing import CommandParser
 from hushdoc.errors import OutputExistsError
 from hushdoc_training.commands import configuration, synthetic_data
+from hushdoc_training.commands.synthesize_diffusion import overlaps
 from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
     add_audit,
@@ -302,6 +303,11 @@ def _check(options: argparse.Namespace, scaled: dict[str, tuple[str, ...]]) -> N
     frequency = options.min_document_frequency
     if frequency is not None and frequency < 1:
         options.refuse_usage(f"--min-document-frequency is {frequency}; it must be at least 1")
+    if options.public is not None and overlaps(options.public, options.data):
+        options.refuse_usage(
+            "--public and --data are the same documents: how rare their words are would scale the "
+            "table, without any noise. Name public ones, or leave --public out"
+        )
     _require_positive(options, "clipping_norm", "epsilon")
     _require_positive(options, "noise", "total_learning_rate", most=MOST)
     if options.delta is not None and not 0 < options.delta < 1:
