@@ -259,7 +259,7 @@ def test_what_is_not_verified_is_not_learned_from(
         ((sealed, "--synthetic", policy, "--ledger", tmp_path), "does not use --ledger"),
         ((sealed, "--synthetic", policy, "--name", "mine"), "--name and --documents"),
         ((sealed, "--synthetic", policy, "--test", policy), "--public-test"),
-        ((sealed / "documents-00000.jsonl", "--public"), "specification"),
+        ((sealed / "documents-00000.jsonl", "--public"), "--synthetic POLICY"),
     ):
         data, *further = told
         assert kie(out, Path(data), *start, *further) != 0

@@ -95,6 +95,25 @@ def test_a_labelled_file_is_read_whatever_its_name(tmp_path: Path) -> None:
         assert told == ["Documents read: 1 (the labelled format)"]
 
 
+@pytest.mark.parametrize(
+    ("beside", "says"),
+    [
+        ("hushdoc.json", "sealed artifact"),
+        ("checkpoint.json", "made of other documents by a run"),
+        ("run.json", "made of other documents by a run"),
+    ],
+)
+def test_files_of_what_was_made_of_other_documents_are_refused(
+    tmp_path: Path, beside: str, says: str
+) -> None:
+    """Such as the pages that votes chose: what their choice tells has to be in the claim."""
+    file = lines_of(tmp_path / "documents.jsonl")
+    assert dataset.read(dataset.Source(location=str(file)))
+    (tmp_path / beside).write_text("{}")
+    assert says in refusal(file)
+    assert says in refusal(tmp_path)
+
+
 def test_a_folder_has_one_file_of_lines_or_many_of_one(tmp_path: Path) -> None:
     folder = tmp_path / "own"
     folder.mkdir()

@@ -153,14 +153,15 @@ def known(
 
 
 def refuse_releases(path: Path) -> None:
-    """Raises AnnotationError where a path holds what training made of other documents."""
-    if (path / MANIFEST_FILE).is_file():
+    """Raises AnnotationError where a path is, or is in, what was made of other documents."""
+    folder = path if path.is_dir() else path.parent
+    if (folder / MANIFEST_FILE).is_file():
         raise AnnotationError(
             f"'{printable(path)}' is a sealed artifact, whose documents are read only once it is "
             "verified. Name the policy that a set of synthetic documents has to satisfy: with "
             "`--synthetic POLICY` to train on it, with `--layouts-policy POLICY` for its layouts."
         )
-    if any((path / name).is_file() for name in ("checkpoint.json", "run.json")):
+    if any((folder / name).is_file() for name in ("checkpoint.json", "run.json")):
         raise AnnotationError(
             f"'{printable(path)}' was made of other documents by a run, and what it tells of them "
             "is not in any claim here. Export it, and train on the set with `--synthetic POLICY`."
