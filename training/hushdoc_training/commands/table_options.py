@@ -303,10 +303,12 @@ def _check(options: argparse.Namespace, scaled: dict[str, tuple[str, ...]]) -> N
     frequency = options.min_document_frequency
     if frequency is not None and frequency < 1:
         options.refuse_usage(f"--min-document-frequency is {frequency}; it must be at least 1")
-    if options.public is not None and overlaps(options.public, options.data):
+    same = options.public is not None and overlaps(options.public, options.data)
+    if same and options.public_overlap != "contained":
         options.refuse_usage(
             "--public and --data are the same documents: how rare their words are would scale the "
-            "table, without any noise. Name public ones, or leave --public out"
+            "table, without any noise. Name public ones, leave --public out, or say what is so, "
+            "--public-overlap contained, which default policies refuse"
         )
     _require_positive(options, "clipping_norm", "epsilon")
     _require_positive(options, "noise", "total_learning_rate", most=MOST)
