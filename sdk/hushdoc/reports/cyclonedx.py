@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from typing import Any
 
 from hushdoc import arguments
@@ -24,6 +23,7 @@ from hushdoc.explanation.guarantees import comparison, guarantee_words
 from hushdoc.explanation.measurements import WHAT_AUDITS_MEAN, audit_ceiling, audit_words
 from hushdoc.explanation.terms import UNIT_WORDS
 from hushdoc.reports.rendering import failures, limits, notice, require_signed
+from hushdoc.version import __version__
 
 SPEC_VERSIONS = ("1.6", "1.7")
 """Versions of CycloneDX that can be written; for these fields they differ only in the number."""
@@ -60,7 +60,7 @@ def bill_of_materials(
                     {
                         "type": "application",
                         "name": "hushdoc",
-                        "version": metadata.version("hushdoc"),
+                        "version": __version__,
                     }
                 ]
             },

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from importlib import metadata
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from hushdoc import version
 from hushdoc.reports.cyclonedx import SPEC_VERSIONS, bill_of_materials
 
 DIGEST = "ab" * 32
@@ -158,3 +160,16 @@ def test_audits_are_lower_bounds_with_their_ceiling(build: ModuleType) -> None:
     assert (
         "quantitativeAnalysis" not in bom(build, utility={})["metadata"]["component"]["modelCard"]
     )
+
+
+def test_it_names_the_version_that_ran_whatever_is_installed(
+    build: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of the sources, in an archive or on PYTHONPATH, has no metadata of a package."""
+
+    def missing(name: str) -> NoReturn:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    (tool,) = bom(build)["metadata"]["tools"]["components"]
+    assert tool["version"] == version.__version__
