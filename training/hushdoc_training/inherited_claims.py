@@ -122,21 +122,24 @@ def is_inherited(claim: Claim | None) -> bool:
 def with_overlap(claim: Claim, overlap: str) -> Claim:
     """Returns a claim whose public data hold at least so much of what is protected further on.
 
-    What it says of overlap is of the documents that it was made for, if of any, and not of others
-    that its release is put together with: `overlap` is the word of whoever does that. Invented data
+    What it says of overlap is of the documents that it was made for, and not of others that its
+    release is put together with: `overlap` is the word of whoever does that. Where it protects
+    nothing, it was said of no documents, and what is unknown there is declared now. Invented data
     hold nobody's.
     """
+
+    def held(data: PublicData) -> str:
+        said = data.overlap_with_protected
+        if said == "unknown" and not claim.protected_data:
+            return overlap
+        return max(said, overlap, key=OVERLAPS.index)
+
     return replace(
         claim,
         public_data=tuple(
             data
             if data.privacy_status.startswith(INVENTED)
-            else replace(
-                data,
-                overlap_with_protected=max(
-                    data.overlap_with_protected, overlap, key=OVERLAPS.index
-                ),
-            )
+            else replace(data, overlap_with_protected=held(data))
             for data in claim.public_data
         ),
     )

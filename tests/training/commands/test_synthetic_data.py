@@ -177,6 +177,30 @@ def test_what_is_public_in_a_start_s_history_is_asked_anew_for_other_documents(
     assert [data.overlap_with_protected for data in found] == ["contained", "none"]
 
 
+def test_what_a_public_run_left_unknown_is_declared_by_the_private_one(trained: Path) -> None:
+    """It protected nothing that it could speak of; what is said of a set's own documents stays."""
+    begun = Checkpoint.load(trained)
+    read = [
+        PublicData(name=how, uses=("words",), privacy_status="public", overlap_with_protected=how)
+        for how in ("none", "unknown", "partial")
+    ]
+    of_nobody, of_a_set = (
+        replace(begun, claim=claim)
+        for claim in (
+            claims.public(tuple(read), training={}),
+            replace(begun.claim, public_data=tuple(read)),
+        )
+    )
+    for start, expected in (
+        (of_nobody, ["none", "none", "partial"]),
+        (of_a_set, ["none", "unknown", "partial"]),
+    ):
+        found = starts.with_overlap(start, "none").claim.public_data
+        assert [data.overlap_with_protected for data in found] == expected
+    found = starts.with_overlap(of_nobody, "unknown").claim.public_data
+    assert [data.overlap_with_protected for data in found] == ["unknown", "unknown", "partial"]
+
+
 @pytest.mark.parametrize("task", ["kie", "docvqa", "images"])
 def test_every_task_adds_a_set_up_with_private_documents(
     task: str, sealed: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -223,6 +223,22 @@ def test_a_start_on_kin_of_private_documents_is_a_caveat(
         assert ("University of California" in capsys.readouterr().err) == kin
 
 
+def test_what_a_public_start_learned_from_is_declared_by_the_private_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    invented.write(tmp_path / "pages", seed=1, count=4, images=False)
+    data, start = ("--data", tmp_path / "pages"), tmp_path / "start"
+    assert train(*data, "--start", "small", "--public", "--epochs", "0.1", "--out", start) == 0
+    for told in ("unknown", "none"):
+        few = ("--start", start, "--steps", "1", "--expected-records", "2")
+        capsys.readouterr()
+        assert train(*data, *few, "--public-overlap", told, "--out", tmp_path / told) == 0
+        (public,) = Checkpoint.load(tmp_path / told).claim.public_data
+        assert public.overlap_with_protected == told
+        warned = "default policies refuse such a model" in capsys.readouterr().err
+        assert warned == (told == "unknown")
+
+
 def test_the_small_model_never_takes_its_vocabulary_from_private_documents(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,6 +32,7 @@ from hushdoc_training.commands.training_options import (
     small_delta,
     takes_noise,
     tuned_on,
+    warn_of_overlap,
 )
 from hushdoc_training.recipes.docvqa import presets, settings
 
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """Trains a model that answers questions about documents.
 
   hushdoc train docvqa --data invented:invoice,questions=keyed --public --out runs/public
-  hushdoc train docvqa --data path/to/documents --start runs/public --epsilon 8 --out runs/private
+  hushdoc train docvqa --data path/to/documents --start runs/public --public-overlap none \\
+      --epsilon 8 --out runs/private
 
 By default a provider, whoever issued documents, is protected as a whole: everything of one
 provider is clipped once. Every document must name its provider. A pointer answers by words on the
@@ -368,6 +370,7 @@ def _train(
     if plan is not None or sealed is not None:
         start = starts.with_overlap(start, options.public_overlap)
     if plan is not None:
+        warn_of_overlap((*starts.history(start), *weights), options)
         local = None
         with usage_errors(options):
             private = PrivateSettings(trained=options.trained, recipe=options.preset)

@@ -22,6 +22,7 @@ from hushdoc_training.commands.training_options import (
     add_tuned_on,
     seed,
     tuned_on,
+    warn_of_overlap,
 )
 
 if TYPE_CHECKING:
@@ -283,6 +284,9 @@ def run_simulate(options: argparse.Namespace) -> int:
     if options.plan:
         _print_plan(plan)
         return 0
+    weights = _weights(options, start)
+    if plan.epsilon is not None:
+        warn_of_overlap((*starts.history(start), *weights), options)
     shares = federated_simulation.divided(documents, _partition(options, documents))
     outcome = federated_simulation.simulate(
         start,
@@ -291,7 +295,7 @@ def run_simulate(options: argparse.Namespace) -> int:
         settings,
         out=options.out,
         name=options.name or (options.data if source.is_invented else PRIVATE_DOCUMENTS),
-        public_data=_weights(options, start),
+        public_data=weights,
         hyperparameter_tuning=tuned_on(options, kie_data.corpus(source)),
         caveats=kie_data.kinship(source, options.name or "", start.claim),
         resume=options.resume,
@@ -321,6 +325,9 @@ def run_init(options: argparse.Namespace) -> int:
     if options.plan:
         _print_plan(plan)
         return 0
+    weights = _weights(options, start)
+    if plan.epsilon is not None:
+        warn_of_overlap((*starts.history(start), *weights), options)
     secret, parties = {COORDINATOR: keys.generate_key()}, []
     for given in options.names:
         name, _, path = given.partition("=")
@@ -338,7 +345,7 @@ def run_init(options: argparse.Namespace) -> int:
         settings,
         coordinator=Party.of(COORDINATOR, secret[COORDINATOR]),
         clients=parties,
-        public_data=_weights(options, start),
+        public_data=weights,
     )
     with atomic_files.new_folder(options.folder) as partial:
         for party in made.parties:

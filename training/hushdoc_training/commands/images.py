@@ -32,6 +32,7 @@ from hushdoc_training.commands.training_options import (
     takes_noise,
     tuned_on,
     warn_of_labels,
+    warn_of_overlap,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """Trains a classifier of documents that reads the images of their pages.
 
   hushdoc train images --data path/to/classes --public --out runs/public
-  hushdoc train images --data path/to/others --start runs/public --epsilon 8 --out runs/private
+  hushdoc train images --data path/to/others --start runs/public --public-overlap none \\
+      --epsilon 8 --out runs/private
   hushdoc export runs/private --out model --key release.key
   hushdoc classify model page.png --policy policy.toml
 
@@ -272,6 +274,7 @@ def _train(
     if plan is not None or sealed is not None:
         start = starts.with_overlap(start, options.public_overlap)
     if plan is not None:
+        warn_of_overlap(starts.history(start), options)
         with usage_errors(options):
             private = PrivateSettings(trained=options.trained, learning_rate=options.learning_rate)
         outcome = images.train_private(

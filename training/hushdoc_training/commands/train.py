@@ -35,6 +35,7 @@ from hushdoc_training.commands.training_options import (
     require_installed,
     takes_noise,
     tuned_on,
+    warn_of_overlap,
 )
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """Trains a model that finds fields in documents, privately unless told otherwise.
 
   hushdoc train kie --data invented:form --public --out runs/public
-  hushdoc train kie --data path/to/forms --start runs/public --declared-documents 500 \\
-      --epsilon 8 --out runs/private
+  hushdoc train kie --data path/to/forms --start runs/public --public-overlap none \\
+      --declared-documents 500 --epsilon 8 --out runs/private
   hushdoc export runs/private --out model --key release.key
 
 All windows of a document are one record: it is clipped once, and epsilon holds for the whole
@@ -281,6 +282,7 @@ def _train(
     if plan is not None or sealed is not None:
         start = starts.with_overlap(start, options.public_overlap)
     if plan is not None:
+        warn_of_overlap((*starts.history(start), *weights), options)
         kie_settings.require_unit(options, start)
         private = kie_settings.private(options, start)
         outcome = kie.train_private(

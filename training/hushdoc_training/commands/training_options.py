@@ -14,8 +14,9 @@ from hushdoc.errors import MissingExtraError, PrivacyError
 from hushdoc_training.private_view import MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from hushdoc.certificate.claim import PublicData
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
 
@@ -128,6 +129,22 @@ def warn_of_labels() -> None:
         "no budget covers: default policies refuse it. Name them with --label or --schema.",
         file=sys.stderr,
     )
+
+
+def warn_of_overlap(public_data: Iterable[PublicData], options: argparse.Namespace) -> None:
+    """Says on the standard error which public data may hold documents that are protected here."""
+    found = [
+        f"{short_repr(data.name, 80)}: {data.overlap_with_protected}"
+        for data in public_data
+        if data.overlap_with_protected != "none"
+    ]
+    if found:
+        print(
+            "The start learned from data that may hold documents which are protected here "
+            f"({'; '.join(found)}): default policies refuse such a model. Where they hold none, "
+            "declare it by --public-overlap none before anything is spent.",
+            file=sys.stderr,
+        )
 
 
 def add_out(group: argparse._ArgumentGroup) -> None:
