@@ -115,11 +115,14 @@ def _store(
 ) -> list[Path]:
     """Writes what is left of one of several documents."""
     folder = target.with_name(target.name + ENDING)
-    if folder.is_dir():  # an interrupted run completed it and did not note that
-        for path in (folder / "document.json", *folder.glob("page-*.png")):
-            path.unlink(missing_ok=True)
-    _redacted(options, folder, document, answer)
-    return sorted(folder.iterdir())
+    try:
+        if folder.is_dir():  # an interrupted run completed it and did not note that
+            for path in (folder / "document.json", *folder.glob("page-*.png")):
+                path.unlink(missing_ok=True)
+        _redacted(options, folder, document, answer)
+        return sorted(folder.iterdir())
+    except OSError as error:  # such as a name that is too long; the others can be written
+        raise atomic_files.not_written(folder, error) from error
 
 
 def _print(redaction: Redaction, answer: Extraction) -> None:

@@ -418,6 +418,17 @@ def test_redaction_of_a_folder_leaves_nothing_of_what_failed(
     assert after["sub/c.txt.redacted/document.json"] == before["sub/c.txt.redacted/document.json"]
 
 
+def test_a_name_too_long_for_a_redaction_stops_no_other_document(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for length in (240, 255):
+        (folder / "in" / f"{'a' * (length - 4)}.txt").write_text(LAWS)
+    assert run("in", "--out", "left", subcommand="redact") == 7
+    told = capfd.readouterr().err
+    assert "4 of 6 documents done, 2 failed (1 OUTPUT_NOT_WRITTEN, 1 UNSUPPORTED_FORMAT)" in told
+    assert (folder / "left/sub/c.txt.redacted/document.json").exists()
+
+
 @pytest.mark.parametrize("line", [b"", b'{"subc', b"{}", b'{"subcommand": 3}'])
 def test_a_journal_without_a_sound_first_line_is_damaged(folder: Path, line: bytes) -> None:
     assert run("in/b.txt", "--out", "out") == 0
