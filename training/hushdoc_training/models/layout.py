@@ -236,6 +236,7 @@ def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, Spe
     """Returns a published encoder with a fresh output layer, tokenizer.json and special tokens."""
     from transformers import AutoConfig
 
+    tokenizer_files.require_source(source)
     try:
         config = AutoConfig.from_pretrained(source)
         if config.model_type not in ARCHITECTURES:

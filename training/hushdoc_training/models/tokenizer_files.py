@@ -7,6 +7,7 @@ byte-level BPE, which makes nonsense of layoutlmv3-base-chinese's, XLM-R's, and 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,9 @@ from tokenizers import Tokenizer
 from hushdoc.errors import CheckpointError, MissingExtraError
 
 FILE, SENTENCEPIECE = "tokenizer.json", "sentencepiece.bpe.model"
+
+_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
+"""What an id on the hub looks like, those of old without an organisation too."""
 
 _SPECIAL = (("[CLS]", "[SEP]", "[PAD]"), ("<s>", "</s>", "<pad>"))
 """What opens, closes and pads a window: as BERT and as RoBERTa call it."""
@@ -29,6 +33,21 @@ class SpecialTokens:
     cls_id: int
     sep_id: int
     pad_id: int
+
+
+def require_source(source: str) -> None:
+    """Raises CheckpointError unless a source is a folder, or may be meant as an id of the hub.
+
+    A mistyped folder is asked of no hub: whoever registered its name there would be trusted.
+    """
+    path = Path(source)
+    begins_here = len(path.parts) > 1 and Path(path.parts[0]).is_dir()
+    if not path.is_dir() and (begins_here or not _ID.fullmatch(source)):
+        raise CheckpointError(
+            f"There is no folder '{source}' to start from; expected one with a run, a checkpoint or "
+            "a published model. Check its spelling, or name a model of the hub by ORGANISATION/NAME "
+            "where no folder has the organisation's name."
+        )
 
 
 def read(source: str) -> str:

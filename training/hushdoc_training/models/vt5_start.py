@@ -158,6 +158,7 @@ def is_reference(source: str) -> bool:
 
     if "/" not in source and not Path(source).is_dir():
         return False  # such as "tiny", and T5's own ids
+    tokenizer_files.require_source(source)
     try:
         path = tokenizer_files.file_of(source, _WEIGHTS)
     except OSError:
@@ -267,6 +268,8 @@ def _sizes(config: Any) -> dict[str, Any]:
 
 def _published(kind: Any, source: str | None, unread: tuple[str, ...] = (), **settings: Any) -> Any:
     """Returns a model of transformers whose every weight was there, with no other but `unread`."""
+    if source is not None:
+        tokenizer_files.require_source(source)
     with _reading(source or "the folder"), quiet_transformers():
         model, report = kind.from_pretrained(
             source, use_safetensors=True, output_loading_info=True, **settings

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from hushdoc.errors import CheckpointError
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training.checkpoint import Checkpoint
-from hushdoc_training.models import layout, tokenizer_files
+from hushdoc_training.models import layout, tokenizer_files, vt5_start
 from hushdoc_training.privacy import claims
 from hushdoc_training.recipes.kie import pretraining, private, training
 from hushdoc_training.recipes.kie import start as kie_start
@@ -100,6 +100,18 @@ def test_a_damaged_tokenizer_is_one_error(encoders: Publish, content: str, messa
     (folder / "tokenizer.json").write_text(content)
     with pytest.raises(CheckpointError, match=message):
         layout.pretrained(str(folder), LABELS)
+
+
+@pytest.mark.parametrize("start", ["runs/public", "./other", "a/b/c"])
+def test_a_mistyped_folder_is_asked_of_no_hub(
+    start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError, match="There is no folder"):
+        layout.pretrained(start, LABELS)
+    with pytest.raises(CheckpointError, match="There is no folder"):
+        vt5_start.is_reference(start)
 
 
 def test_a_damaged_sentencepiece_model_is_one_error(encoders: Publish) -> None:
