@@ -44,9 +44,9 @@ def require_source(source: str) -> None:
     begins_here = len(path.parts) > 1 and Path(path.parts[0]).is_dir()
     if not path.is_dir() and (begins_here or not _ID.fullmatch(source)):
         raise CheckpointError(
-            f"There is no folder '{source}' to start from; expected one with a run, a checkpoint or "
-            "a published model. Check its spelling, or name a model of the hub by ORGANISATION/NAME "
-            "where no folder has the organisation's name."
+            f"There is no folder '{source}' to start from; expected one with a run, a checkpoint "
+            "or a published model. Check its spelling, or name a model of the hub by "
+            "ORGANISATION/NAME where no folder has the organisation's name."
         )
 
 
