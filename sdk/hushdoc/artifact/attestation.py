@@ -145,7 +145,9 @@ def _revocations(policy: Policy, model: str, now: datetime) -> RevocationList | 
     if policy.revocations is None:
         return None
     content = revocation.list_content(policy.revocations)
-    if content is None and policy.revocation == "if-present":
+    # A list that was seen and is gone hides what it revoked, as an older one would.
+    seen = revocation.newest_seen(policy.trust)
+    if content is None and policy.revocation == "if-present" and not seen:
         return None
     return revocation.read_list(content, policy.trust, now=now, model=model)
 

@@ -153,7 +153,8 @@ def _unlooked_for(policy: Policy) -> str | None:
             "names none, so what is revoked is accepted; name the list with --revocations, or as "
             "revocations in the policy file"
         )
-    if path is not None and policy.revocation == "if-present" and not os.path.exists(path):
+    demanded = sequence or policy.revocation == "required"
+    if path is not None and not demanded and not os.path.exists(path):
         return (
             f"the policy names the revocation list {printable(path)}, which is not there, so what "
             'is revoked is accepted; fetch it, correct the path, or write revocation = "required" '

@@ -177,7 +177,7 @@ def read_list(
     found, signers = _verified(content, trust)
     if model is not None and not any(key.speaks_for(model) for key in signers):
         raise _unavailable(f"is signed by no key that may revoke for the model {short_repr(model)}")
-    newest = max(trust.min_revocation_sequence, trust.obeyed.sequence)
+    newest = newest_seen(trust)
     if found.sequence < newest:
         raise CertificateError(
             f"The revocation list has the number {found.sequence}, and number "
@@ -194,6 +194,11 @@ def read_list(
         )
     _remember(found.sequence, found.keyids, signers, trust)
     return found
+
+
+def newest_seen(trust: TrustStore) -> int:
+    """Returns the number of the newest list that a store has obeyed, 0 for none."""
+    return max(trust.min_revocation_sequence, trust.obeyed.sequence)
 
 
 def list_content(path: Path) -> bytes | None:
@@ -220,7 +225,8 @@ def _verified(
 ) -> tuple[RevocationList, tuple[TrustedKey, ...]]:
     """Returns a list and the trusted keys that signed it, without those that are revoked."""
     if not content:
-        raise _unavailable("is missing")
+        seen = newest_seen(trust)
+        raise _unavailable(f"is missing, and number {seen} has been seen" if seen else "is missing")
     try:
         verified = dsse.verify(
             content.removesuffix(b"\n"), trust, payload_type=PAYLOAD_TYPE, role=REVOCATION

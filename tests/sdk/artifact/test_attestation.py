@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
@@ -111,6 +112,21 @@ def test_a_list_is_not_there_where_the_system_says_so_alone(
     with pytest.raises(CertificateError) as caught:
         read(path, policy)
     assert caught.value.code == "REVOCATION_UNAVAILABLE"
+
+
+def test_a_list_that_was_seen_may_not_be_gone(build: ModuleType, key: Any, tmp_path: Path) -> None:
+    path, listed = build.seal(tmp_path / "a", key), tmp_path / "revocations.jsonl"
+    trust = build.trust(key, roles=("certificate", "revocation"))
+    policy = build.policy(key, trust=trust, revocations=listed)
+    assert read(path, policy).signers
+    revoke(build, listed, key, certificates=["0" * 32])
+    assert read(path, policy).signers
+    listed.unlink()
+    stored = replace(policy, trust=replace(trust, min_revocation_sequence=1))
+    for seen in (policy, stored):
+        with pytest.raises(CertificateError, match="number 1 has been seen") as caught:
+            read(path, seen)
+        assert caught.value.code == "REVOCATION_UNAVAILABLE"
 
 
 def test_a_revoked_auditor_says_nothing(
