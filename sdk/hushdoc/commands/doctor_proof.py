@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.arguments import printable
 from hushdoc.commands.sockets import UNKNOWN, Watched, watch
+from hushdoc.errors import HushdocError
 
 if TYPE_CHECKING:
     from hushdoc.document.document import Document
@@ -61,8 +64,12 @@ def prove(artifact: Path | None, policy: Policy | None, seconds: float) -> Proof
             if artifact is None or policy is None
             else lambda: _run_model(artifact, policy)
         )
-        for run in (model, *_engines()):
-            os.write(writing, json.dumps(run()).encode("ascii") + b"\n")
+        try:
+            for run in (model, *_engines()):
+                os.write(writing, json.dumps(run()).encode("ascii") + b"\n")
+        except HushdocError as error:
+            print(f"hushdoc doctor: {error.code}: {printable(error, limit=1000)}", file=sys.stderr)
+            return error.exit_code
         time.sleep(max(0.0, seconds - (time.monotonic() - began)))
         return 0
 

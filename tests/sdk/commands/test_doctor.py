@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hushdoc_processes import in_python
 
+from hushdoc.__main__ import main
 from hushdoc.commands import sockets
 from hushdoc.commands.extras import EXTRAS
 from hushdoc.reading import tesseract
@@ -228,6 +229,18 @@ def test_advice_names_extras_that_bring_what_is_missing() -> None:
             found |= {known.lower() for known in distributions.get(name, ())}
             assert found & demanded, f"{extra} does not bring {name}"
     assert set(extras) - set(EXTRAS) <= {"gpu"}
+
+
+def test_a_model_that_its_policy_refuses_is_one_line(tmp_path: Path) -> None:
+    assert main(["sample", str(tmp_path / "sample")]) == 0
+    policy, model = tmp_path / "sample/policy.toml", tmp_path / "sample/model"
+    policy.write_text(re.sub("max_epsilon = .*", "max_epsilon = 0", policy.read_text("utf-8")))
+    given = ("--policy", str(policy), "--prove-offline", "--seconds", "0")
+    done = doctor(str(model), *given, before=WITHOUT_OCR)
+    assert done.returncode == 1
+    assert done.stderr.startswith("hushdoc doctor: EPSILON_TOO_LARGE: ")
+    assert "Traceback" not in done.stderr
+    assert "The run itself failed." in done.stdout
 
 
 @pytest.mark.parametrize(
