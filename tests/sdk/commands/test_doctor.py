@@ -237,7 +237,7 @@ def test_a_model_that_its_policy_refuses_is_one_line(tmp_path: Path) -> None:
     policy.write_text(re.sub("max_epsilon = .*", "max_epsilon = 0", policy.read_text("utf-8")))
     given = ("--policy", str(policy), "--prove-offline", "--seconds", "0")
     done = doctor(str(model), *given, before=WITHOUT_OCR)
-    assert done.returncode == 1
+    assert done.returncode == 6
     assert done.stderr.startswith("hushdoc doctor: EPSILON_TOO_LARGE: ")
     assert "Traceback" not in done.stderr
     assert "The run itself failed." in done.stdout
