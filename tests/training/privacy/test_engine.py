@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -27,8 +28,9 @@ from hushdoc.accounting import pld
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy import ownership
 from hushdoc_training.privacy.engine import PrivateTraining
-from hushdoc_training.privacy.physical import PADDING, pack
+from hushdoc_training.privacy.physical import PADDING, by_itself, pack
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.records import Records
 from hushdoc_training.randomness import dropout_seeds
 from hushdoc_training.randomness.secret_stream import Floats, SecretStream
 from hushdoc_training.runs import receipts
@@ -301,6 +303,41 @@ def test_arguments_out_of_range() -> None:
                 made.resume(charged)
         made.resume(50)
         assert list(made) == []
+
+
+def test_a_record_is_cut_alike_however_many_others_are_drawn() -> None:
+    """What the parts of a large record are filled up with must not tell of others."""
+    model = small_model()
+    large, small = (example_records()[number][0] for number in (0, 3))
+    of_examples = squares(model)
+    parts: list[int] = []
+
+    def noted(examples: Sequence[torch.Tensor]) -> torch.Tensor:
+        parts.append(sum(example is large for example in examples))
+        return of_examples(examples)
+
+    records = Records([[large] * 40, [large] * 30, *[[small]] * 1300], unit="document")
+    settings = {"records": records, "losses": noted, "trial_records": example_records()}
+    with training(model, draws=[[0, 1], range(1302)], **settings) as made:
+        for _ in range(2):
+            parts.clear()
+            made.step()
+            assert [count for count in parts if count] == [30, 32, 8]
+
+
+def test_records_of_other_lengths_share_no_pass() -> None:
+    generator = torch.Generator().manual_seed(0)
+    sizes = torch.randint(1, 4, (60, 3, 2), generator=generator).tolist()
+    records = [[*map(tuple, some[: 1 + number % 3])] for number, some in enumerate(sizes)]
+    records += [[(2, 3)], [(2, 3), (2, 3)], [(2, 3), (1, 3)]]
+    packed = pack(records, max_examples=20, length=lambda size: size)
+    assert len(packed.batches) < len(records)
+    for batch in packed.batches:
+        shapes = set()
+        for one in by_itself(batch):
+            axes = list(zip(*one.examples, strict=True))
+            shapes.add(tuple((max(axis), len(set(axis)) == 1) for axis in axes))
+        assert len(shapes) == 1
 
 
 def test_packing_keeps_records_whole_and_loses_no_row() -> None:

@@ -28,6 +28,7 @@ from hushdoc_training.privacy import claims, earlier_steps
 from hushdoc_training.privacy.averaging import Average
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.noisy_loss import NoisyLoss
+from hushdoc_training.privacy.physical import Length
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import ReceiptKept
 from hushdoc_training.privacy.process_group import Group
@@ -71,7 +72,7 @@ class PrivateTraining(Generic[Example]):
         clipping: str = "flat",
         max_examples: int = 32,
         multiplicity: int = 1,
-        length: Callable[[Example], int] | None = None,
+        length: Callable[[Example], Length] | None = None,
         padded: bool = False,
         trial_records: Sequence[Sequence[Example]] | None = None,
         trial_losses: ExampleLosses[Example] | None = None,
@@ -103,7 +104,8 @@ class PrivateTraining(Generic[Example]):
                 else.
             multiplicity: Times that each example is repeated, for losses that draw randomness of
                 their own; the mean over the repetitions is clipped once.
-            length: Of an example, so that examples of similar lengths are computed together.
+            length: Of an example, where lengths differ; or several sizes. Records share a pass only
+                where theirs are the same, so that what one is filled up with depends on no other.
             padded: Whether every physical batch has exactly `max_examples` examples, some of no
                 record.
             trial_records: Public records for the self-test; by default the first of `records`,

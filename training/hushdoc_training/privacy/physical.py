@@ -1,7 +1,10 @@
 """Physical batches: what one draw of records becomes where not all of it fits into memory at once.
 
 A record is never divided between two batches, because it is clipped once; one that is larger than
-a batch goes alone, in parts. How records are grouped changes nothing but rounding.
+a batch goes alone, in parts. How records are grouped changes nothing but rounding: those that share
+a batch have the same lengths, so that what fills an example up is told by its own record. There are
+weights by which what fills up counts (attention scores below those of a masked token), and no
+self-test at the start's weights shows what later ones do.
 """
 
 from __future__ import annotations
@@ -13,6 +16,9 @@ from typing import Any, Generic, TypeVar
 from hushdoc.errors import PrivacyError
 
 Example = TypeVar("Example")
+
+Length = int | tuple[int, ...]
+"""Of an example: a size of what it becomes in a batch, or several, as many for each example."""
 
 PADDING = -1
 """Number of no record: the example is there for the batch's shape alone."""
@@ -60,15 +66,16 @@ def pack(
     records: Sequence[Sequence[Example]],
     *,
     max_examples: int,
+    max_records: int | None = None,
     multiplicity: int = 1,
-    length: Callable[[Example], int] | None = None,
+    length: Callable[[Example], Length] | None = None,
     padded: bool = False,
-    alone: bool = False,
 ) -> Packed[Example]:
     """Returns records as physical batches, without records that have no example and no gradient.
 
     Repeated `multiplicity` times, an example has the average over its repetitions as one gradient,
-    clipped once. Examples of similar `length` share batches, so that little is padding.
+    clipped once. Only records of the same `length` share batches: their longest examples are equal,
+    and in both or in neither are all examples as long as these.
 
     Example:
         >>> packed = pack(["ab", "", "cdefg", "h"], max_examples=3, padded=True)
@@ -76,16 +83,22 @@ def pack(
         [(('a', 'b', 'h'), (0, 0, 1), (0.5, 0.5, 1.0))]
         >>> [["".join(part.examples) for part in record] for record in packed.large]
         [['cde', 'fgg']]
+        >>> packed = pack([[3], [5], [3], [3, 2]], max_examples=9, length=lambda example: example)
+        >>> [batch.examples for batch in packed.batches]
+        [(3, 2), (3, 3), (5,)]
     """
     repeated = [[example for example in record for _ in range(multiplicity)] for record in records]
     small = [record for record in repeated if 0 < len(record) <= max_examples]
     large = [record for record in repeated if len(record) > max_examples]
-    if length is not None:
-        small.sort(key=lambda record: max(map(length, record)))
+    alike: dict[tuple[tuple[int, bool], ...], list[list[Example]]] = {}
+    for record in small:
+        alike.setdefault(_shape(record, length), []).append(record)
     fill = max_examples if padded else 0
     return Packed(
         batches=tuple(
-            _batch(group, fill) for group in _groups(small, 0 if alone else max_examples)
+            _batch(group, fill)
+            for _, some in sorted(alike.items())
+            for group in _groups(some, max_examples, max_records or max_examples)
         ),
         large=tuple(_parts(record, max_examples, fill) for record in large),
     )
@@ -118,13 +131,23 @@ def _is_scalar(value: Any) -> bool:
     return getattr(value, "shape", None) == ()
 
 
+def _shape(
+    record: Sequence[Example], length: Callable[[Example], Length] | None
+) -> tuple[tuple[int, bool], ...]:
+    """Returns of each size the largest, and whether all are as large: what decides on padding."""
+    if length is None:
+        return ()
+    found = [size if isinstance(size, tuple) else (size,) for size in map(length, record)]
+    return tuple((max(sizes), len(set(sizes)) == 1) for sizes in zip(*found, strict=True))
+
+
 def _groups(
-    records: Sequence[Sequence[Example]], max_examples: int
+    records: Sequence[Sequence[Example]], max_examples: int, max_records: int
 ) -> list[list[Sequence[Example]]]:
     groups: list[list[Sequence[Example]]] = []
     left = 0
     for record in records:
-        if len(record) > left:
+        if len(record) > left or len(groups[-1]) == max_records:
             groups.append([])
             left = max_examples
         groups[-1].append(record)

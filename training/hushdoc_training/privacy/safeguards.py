@@ -26,7 +26,7 @@ from torch import nn
 
 from hushdoc_training.privacy import claims, clipping, ownership, same_records, sharding, trial
 from hushdoc_training.privacy.example_losses import ExampleLosses, checked, watched
-from hushdoc_training.privacy.physical import require_examples
+from hushdoc_training.privacy.physical import Length, require_examples
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.privacy.released_state import Released
 from hushdoc_training.private_view import COUNTS, PrivateView
@@ -103,7 +103,7 @@ class Safeguards(Generic[Example]):
         trial_records: Sequence[Sequence[Example]] | None,
         trial_losses: ExampleLosses[Example] | None,
         tolerance: float,
-        length: Callable[[Example], int] | None,
+        length: Callable[[Example], Length] | None,
         max_examples: int,
     ) -> clipping.Clipper:
         """Returns the clipper, tested on this model and these losses before the first step."""

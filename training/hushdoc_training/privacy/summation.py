@@ -21,7 +21,7 @@ from hushdoc_training.privacy import clipping
 from hushdoc_training.privacy.draws import Draws
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.noisy_loss import NoisyLoss
-from hushdoc_training.privacy.physical import pack, require_examples
+from hushdoc_training.privacy.physical import Length, pack, require_examples
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.privacy.records import require_unit
 from hushdoc_training.privacy.safeguards import Safeguards, SumPlan
@@ -79,7 +79,7 @@ class PrivateSum(Generic[Example]):
         clipping: str = "flat",
         max_examples: int = 32,
         multiplicity: int = 1,
-        length: Callable[[Example], int] | None = None,
+        length: Callable[[Example], Length] | None = None,
         padded: bool = False,
         trial_records: Sequence[Sequence[Example]] | None = None,
         trial_losses: ExampleLosses[Example] | None = None,
@@ -104,7 +104,7 @@ class PrivateSum(Generic[Example]):
             clipping: One of `contract.CLIPPINGS`.
             max_examples: Most examples in one physical batch.
             multiplicity: Times that each example is repeated.
-            length: Of an example, so that similar ones are computed together.
+            length: Of an example; records share a pass only where theirs are the same.
             padded: Whether every physical batch has `max_examples` examples.
             trial_records: Public records for the self-test; by default the first of `records`.
             trial_losses: The losses without their own randomness, for the self-test.
@@ -128,15 +128,16 @@ class PrivateSum(Generic[Example]):
         require_unit(records, plan.privacy_unit)
         self._records, self._meter, self._group = records, meter, group
         self._noisy_loss = noisy_loss
-        self._max_examples, self._expected = max_examples, plan.expected_records
+        self._expected = plan.expected_records
+        # One backward pass per record over a batch of several would let an infinite example spoil
+        # the others': zero times infinity is not zero.
+        self._most_records = 1 if backend == "one-by-one" else max_examples
         self._pack = partial(
             pack,
+            max_examples=max_examples,
             multiplicity=multiplicity,
             length=length,
             padded=padded and backend != "one-by-one",
-            # One backward pass per record over a batch of several would let an infinite example
-            # spoil the others': zero times infinity is not zero.
-            alone=backend == "one-by-one",
         )
         self.safeguards = Safeguards(
             plan,
@@ -229,9 +230,10 @@ class PrivateSum(Generic[Example]):
         return np.concatenate(rows)
 
     def _begin(self, drawn: int) -> int:
-        """Begins a sum of so many records; returns how many examples a pass may have at most.
+        """Begins a sum of so many records; returns how many of them a pass may have at most.
 
-        The grid's sensitivity allows for what float32 may be off by: more records, smaller parts.
+        The grid's sensitivity allows for what float32 may be off by: more records, smaller passes.
+        How many examples a pass may have stays the same, as the parts of a large record go by it.
         """
         at_once = lattice.added_at_once(drawn, at_once=self.at_once, records=self.most_added)
         if at_once < self._adding:
@@ -241,21 +243,21 @@ class PrivateSum(Generic[Example]):
                 "for. Declare more expected records, or train with fewer processes.",
                 code="TOO_MANY_RECORDS",
             )
-        max_examples = min(self._max_examples, at_once // self._adding)
-        of_pass = max_examples * self._adding if self._adding > 1 else None
+        most = min(self._most_records, at_once // self._adding)
+        of_pass = most * self._adding if self._adding > 1 else None
         self._sums.begin(at_once=at_once, records_of_pass=of_pass)
-        return max_examples
+        return most
 
     def _sum_clipped(self, drawn: Sequence[int]) -> tuple[list[float], int]:
         """Leaves the clipped sum of this process's share in the clipper."""
         records = [self._records[index] for index in drawn]
         require_examples(records)
         sharded = self.safeguards.is_sharded
-        max_examples = self._begin(len(records))
+        max_records = self._begin(len(records))
         packed = share_of(
             records,
             self._records,
-            partial(self._pack, max_examples=max_examples),
+            partial(self._pack, max_records=max_records),
             self._group,
             sharded=sharded,
         )

@@ -23,6 +23,7 @@ from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.tape import leaves, nodes
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.ownership import some
+from hushdoc_training.privacy.physical import Length
 from hushdoc_training.randomness.dropout_seeds import in_evaluation_mode
 
 Example = TypeVar("Example")
@@ -60,7 +61,7 @@ def require_exact(
     losses: ExampleLosses[Example],
     *,
     tolerance: float,
-    length: Callable[[Example], int] | None = None,
+    length: Callable[[Example], Length] | None = None,
     drawing: ExampleLosses[Example] | None = None,
     most: int = TRIAL_RECORDS,
 ) -> bool | None:
@@ -109,7 +110,7 @@ def require_exact(
 def trial_examples(
     records: Sequence[Sequence[Example]],
     *,
-    length: Callable[[Example], int] | None = None,
+    length: Callable[[Example], Length] | None = None,
     most: int = TRIAL_RECORDS,
 ) -> list[Example]:
     """Returns trial examples, no two alike: of the first record, the last, and some between."""

@@ -18,7 +18,9 @@ from hushdoc_training.invented import stream
 from hushdoc_training.invented.settings import InventedConfig
 from hushdoc_training.models import pointer
 from hushdoc_training.privacy import claims
+from hushdoc_training.privacy.physical import by_itself, pack
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.recipes.docvqa import private
 from hushdoc_training.recipes.docvqa.rows import MAX_QUESTIONS, records_of, rows_of
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import train_plain, train_private
@@ -292,6 +294,26 @@ def test_answers_of_a_vt5_end_and_are_empty_where_there_is_none(
     assert len(targets) > 5
     assert {len(row.target) == 1 for row in rows if not row.answered} == {True}
     assert all(len(row.target) > 1 for row in rows if row.answered)
+
+
+@pytest.mark.parametrize("kind", ["pointer", "vt5"])
+def test_what_fills_a_record_up_is_told_by_itself(
+    kind: str, start: Start, receipts: list[LabelledDocument]
+) -> None:
+    start = start if kind == "pointer" else tiny_vt5(receipts)
+    records = records_of(receipts, start.encoder, unit="document")
+    each = [[example] for record in (*records, *records) for example in record]
+    length = private.how_to_sum(start, PrivateSettings(trained="biases"))["length"]
+    packed = pack(each, max_examples=32, length=length)
+    assert len(packed.batches) < len(each)
+    for batch in packed.batches:
+        found = set()
+        for one in (batch, *by_itself(batch)):
+            inputs, targets = private.batch_of(start, one.examples, device=torch.device("cpu"))
+            masks = [bool(inputs[name].all()) for name in sorted(inputs) if name.endswith("mask")]
+            shapes = [value.shape[1:] for value in (*inputs.values(), targets)]
+            found.add((*masks, *shapes))
+        assert len(found) == 1
 
 
 def test_a_vt5_needs_public_texts_and_a_start_of_its_kind(

@@ -115,13 +115,15 @@ def provider_training(
 
 def how_to_sum(start: Start, settings: PrivateSettings) -> dict[str, Any]:
     """Returns how a start's clipped sums are computed, and the invented rows of the self-test."""
-    kept = settings.scaling == "public" and _kept_states(start.model, settings)  # few numbers each
-    most = MAX_EXAMPLES if kept else min(MAX_EXAMPLES, MAX_TOKENS // _most_tokens(start))
+    kept = _kept_states(start.model, settings)
+    few = kept and settings.scaling == "public"  # few numbers each
+    most = MAX_EXAMPLES if few else min(MAX_EXAMPLES, MAX_TOKENS // _most_tokens(start))
     return {
         "backend": settings.backend,
         "clipping": settings.clipping,
         "max_examples": max(1, most),
-        "length": lambda example: example.num_tokens,
+        # What fills states up has no weight at all in a reader's attention and in its losses.
+        "length": None if kept else _row_sizes if start.asking.kind == "vt5" else _window_sizes,
         "trial_records": trial_records(start.asking, vocabulary=len(start.model.word_embeddings)),
         "tolerance": BF16_TOLERANCE,
     }
@@ -158,6 +160,18 @@ def _kept_states(model: nn.Module, settings: PrivateSettings) -> TypeGuard[Point
     """Returns whether a pointer's reader alone learns, from states that are computed once."""
     alone = Trained.of(settings.trained).kind == "output" and not settings.dropout
     return alone and isinstance(model, Pointer)
+
+
+def _row_sizes(example: Example) -> tuple[int, ...]:
+    """Returns what decides on how VT5's row of an example is filled up."""
+    row = example.rows[0]
+    return row.asked.num_tokens, len(row.target)
+
+
+def _window_sizes(example: Example) -> tuple[int, ...]:
+    """Returns what decides on how a window and its questions are filled up."""
+    questions = [len(row.asked.question) for row in example.rows]
+    return example.stop - example.start, len(questions), max(questions), min(questions)
 
 
 def _most_tokens(start: Start) -> int:

@@ -66,11 +66,6 @@ class Example:
         """One after the window's last token."""
         return self.rows[0].asked.stop
 
-    @property
-    def num_tokens(self) -> int:
-        """Tokens of the window and all questions."""
-        return self.stop - self.start + sum(len(row.asked.question) for row in self.rows)
-
 
 class Pages(NamedTuple):
     """A document's pages as a model reads them: tokens, and images where it reads those."""

@@ -14,7 +14,17 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from hushdoc.runtime.encoding import EncodedPage, Encoder
 from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc_training.models.layout import TokenClassifier
-from hushdoc_training.recipes.kie.records import IGNORED, Image, Window, collate, mixed_precision
+from hushdoc_training.recipes.kie.records import (
+    IGNORED,
+    Image,
+    TensorBatch,
+    Window,
+    collate,
+    mixed_precision,
+)
+
+FILLED_TO = 16
+"""Windows are filled up to a multiple of so many tokens, so that more records share a pass."""
 
 TRIAL_WINDOWS = ((9, 6), (5,), (7, 3, 8))
 """Lengths (tokens) of the windows of the invented records that the clipper is tested on."""
@@ -40,16 +50,33 @@ def examples_of(record: Sequence[Window]) -> tuple[Example, ...]:
     return tuple(Example(window=window, scale=len(record) / labelled) for window in record)
 
 
-def length_of(example: Example) -> int:
-    """Returns how many tokens an example has."""
-    return example.window.stop - example.window.start
+def length_of(example: Example, *, most: int) -> tuple[int, int]:
+    """Returns how many tokens an example is filled up to, and whether (1) it has as many itself."""
+    tokens = example.window.stop - example.window.start + 2  # special ones
+    filled = _filled_length(tokens, most)
+    return filled, int(tokens == filled)
+
+
+def batch_of(encoder: Encoder, examples: Sequence[Example]) -> TensorBatch:
+    """Returns examples as one batch, filled up to the most that `length_of` says of them."""
+    batch = collate(encoder, [example.window for example in examples])
+    settings = encoder.preprocessing
+    tokens = batch.input_ids.shape[1]
+    missing = _filled_length(tokens, settings.max_tokens) - tokens
+    return replace(
+        batch,
+        input_ids=functional.pad(batch.input_ids, (0, missing), value=settings.pad_id),
+        bbox=functional.pad(batch.bbox, (0, 0, 0, missing)),
+        attention_mask=functional.pad(batch.attention_mask, (0, missing)),
+        targets=functional.pad(batch.targets, (0, missing), value=IGNORED),
+    )
 
 
 def losses_of(
     model: TokenClassifier, encoder: Encoder, examples: Sequence[Example], *, device: torch.device
 ) -> torch.Tensor:
     """Returns the scaled sum of every example's cross-entropies, shape [examples]."""
-    batch = collate(encoder, [example.window for example in examples])
+    batch = batch_of(encoder, examples)
     with mixed_precision(device), attention(device):
         logits = model(*batch.inputs(device))
     each = functional.cross_entropy(
@@ -59,6 +86,11 @@ def losses_of(
         reduction="none",
     )
     return each.sum(1) * each.new_tensor([example.scale for example in examples])
+
+
+def _filled_length(tokens: int, most: int) -> int:
+    """Returns the next multiple, or a full window's tokens where that is more."""
+    return max(tokens, min(most, -(-tokens // FILLED_TO) * FILLED_TO))
 
 
 def attention(device: torch.device) -> AbstractContextManager[None]:

@@ -113,10 +113,14 @@ def trained_part(
 
     Where the output layer alone learns, it is trained alone, and the encoder reads a window once.
     """
-    if Trained.of(settings.trained).kind == "output" and not settings.dropout:
+    if _kept_states(settings):
         frozen = FrozenEncoder(start.model, start.encoder, device=device)
         return frozen.model, frozen.losses_of
     return start.model, partial(losses_of, start.model, start.encoder, device=device)
+
+
+def _kept_states(settings: PrivateSettings) -> bool:
+    return Trained.of(settings.trained).kind == "output" and not settings.dropout
 
 
 def how_to_sum(start: Start, settings: PrivateSettings) -> dict[str, Any]:
@@ -124,11 +128,13 @@ def how_to_sum(start: Start, settings: PrivateSettings) -> dict[str, Any]:
 
     A `PrivateSum` takes it, and whatever is made of one.
     """
+    most = start.preprocessing.max_tokens
     return {
         "backend": settings.backend,
         "clipping": settings.clipping,
         "max_examples": max(1, min(MAX_EXAMPLES, MAX_TOKENS // _example_tokens(start))),
-        "length": length_of,
+        # A layer that reads one state after the other does not see what fills others up.
+        "length": None if _kept_states(settings) else partial(length_of, most=most),
         "trial_records": invented_records(start),
         "tolerance": BF16_TOLERANCE,
     }
