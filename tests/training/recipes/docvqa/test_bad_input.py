@@ -162,8 +162,9 @@ def test_odd_providers_are_told_where_numbers_are_no_secret(
     names = ("Odd Shop", "ODD-SHOP", "Odd  shop", "Even Shop")
     named = [replace(item, provider=name) for item, name in zip(bills, names, strict=True)]
     data.write_text("".join(map(labelled_files.dumps, named)))
-    # A start that is not there ends the command after its documents were read.
-    given = ["train", "docvqa", "--data", str(data), "--start", str(tmp_path / "gone"), "--quiet"]
+    # A start without a model ends the command after its documents were read.
+    (tmp_path / "empty").mkdir()
+    given = ["train", "docvqa", "--data", str(data), "--start", str(tmp_path / "empty"), "--quiet"]
     for how, told in ((("--not-private",), True), ((), False)):
         assert main([*given, *how, "--out", str(tmp_path / "run")]) == 4
         said = capsys.readouterr().err

@@ -355,9 +355,11 @@ def test_no_documents_no_vocabulary_no_checkpoint(tmp_path: Path, small_start: S
     assert not (tmp_path / "run").exists()
     with pytest.raises(CheckpointError, match="vocabulary"):
         start_from("small", LabelSet(fields=("a",)))
-    with pytest.raises(CheckpointError, match="as an encoder"):
+    with pytest.raises(CheckpointError, match="There is no folder"):
         start_from(str(tmp_path / "nowhere"), LabelSet(fields=("a",)))
     (tmp_path / "run").mkdir()
+    with pytest.raises(CheckpointError, match="as an encoder"):
+        start_from(str(tmp_path / "run"), LabelSet(fields=("a",)))
     (tmp_path / "run" / "run.json").write_text("{}")
     with pytest.raises(CheckpointError, match="has not finished"):
         start_from(str(tmp_path / "run"), LabelSet(fields=("a",)))
