@@ -42,6 +42,12 @@ _LEAST_MARGIN, _MARGIN = 2, 0.12
 """How far boxes reach beyond words: pixels, and of the height of the line, for characters that
 reach out of their boxes."""
 
+_RIM, _BELOW = 0.1, 0.12
+"""Of the height of a box: its margin, and how far letters may hang out of it."""
+
+_TALL = 1.5
+"""A box that is so many times as tall as wide may be of a line from top to bottom."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Redaction:
@@ -126,8 +132,9 @@ class _Left:
         names = _image_names(original)
         if any(names):
             rendition.require_pillow()
-        for page, name, boxes in zip(original.pages, names, self.covers, strict=False):
-            image = None if name is None else covered(page, boxes)
+        left = (page.words for page in self.document.pages)
+        for page, name, boxes, words in zip(original.pages, names, self.covers, left, strict=False):
+            image = None if name is None else covered(page, boxes, [word.box for word in words])
             if name is not None and image is not None:
                 stream = io.BytesIO()
                 image.save(stream, format="PNG")
@@ -179,8 +186,13 @@ def _left(
     return _Left(document=redacted, counts=dict(counts), covers=covers)
 
 
-def covered(page: Page, boxes: Iterable[Box]) -> Image.Image | None:
-    """Returns a page's image under opaque boxes, without metadata; None where it has none."""
+def covered(page: Page, boxes: Sequence[Box], left: Sequence[Box]) -> Image.Image | None:
+    """Returns a page's image under opaque boxes, without metadata; None where it has none.
+
+    Letters stand beside the boxes of words that OCR wrote: in Tesseract's PDF files the last one
+    of each, and what hangs below the line. What is around a box is covered too, along its line
+    as far as that is high, unless it is in a box that is left.
+    """
     from PIL import Image
 
     from hushdoc.reading import page_image
@@ -191,12 +203,30 @@ def covered(page: Page, boxes: Iterable[Box]) -> Image.Image | None:
     image = Image.new("RGB", found.size)
     # Pixels only: metadata of the file is left behind.
     image.paste(found)
-    corners = [
+    around = filled(*image.size, _corners(part for box in boxes for part in _around(box)))
+    mask = filled(*image.size, _corners(boxes)) | (around & ~filled(*image.size, _corners(left)))
+    image.paste(COVER, mask=Image.fromarray(mask))
+    return image
+
+
+def _corners(boxes: Iterable[Box]) -> list[tuple[int, int, int, int]]:
+    """Returns the pixels that boxes touch."""
+    return [
         (math.floor(box.x0), math.floor(box.y0), math.ceil(box.x1) + 1, math.ceil(box.y1) + 1)
         for box in boxes
     ]
-    image.paste(COVER, mask=Image.fromarray(filled(*image.size, corners)))
-    return image
+
+
+def _around(box: Box) -> tuple[Box, Box]:
+    """Returns a box with what is beside it on its line, and with what is above and below it."""
+    width, height = box.x1 - box.x0, box.y1 - box.y0
+    beside = min(width, height)
+    below = beside if height > _TALL * width else _BELOW * height
+    rim = _RIM * height
+    return (
+        Box(x0=box.x0 - beside, y0=box.y0 + rim, x1=box.x1 + beside, y1=box.y1 - rim),
+        Box(x0=box.x0, y0=box.y0 - below, x1=box.x1, y1=box.y1 + below),
+    )
 
 
 def _words_of(

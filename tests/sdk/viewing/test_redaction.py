@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -126,12 +128,60 @@ def test_covers_reach_as_far_as_whole_pixels_do(tmp_path: Path) -> None:
     pen = ImageDraw.Draw(expected)
     for corners in ((3, 5, 81, 20), (60, 15, WIDTH, HEIGHT)):  # the last pixel too
         pen.rectangle(corners, fill="black")
-    made = covered(page, boxes)
+    everything = Box(x0=0, y0=0, x1=WIDTH, y1=HEIGHT)
+    made = covered(page, boxes, [everything])  # nothing around the boxes is covered
     assert made is not None
     assert (np.asarray(made) == np.asarray(expected)).all()
-    unchanged = covered(page, [])
+    unchanged = covered(page, [], [])
     assert unchanged is not None
     assert np.asarray(unchanged).max() == 255
+
+
+def test_letters_beside_the_box_of_their_word_are_covered_up_to_the_next_words() -> None:
+    # As in PDF files by Tesseract: the last letter stands where the layer has a space.
+    words = [word("Nr", 10, 50), word("4711", 100, 50, width=42), word("is", 170, 50, width=30)]
+    above = Word(text="above", box=Box(x0=90, y0=26, x1=170, y1=46))
+    canvas = Image.new("RGB", (WIDTH, HEIGHT), "white")
+    pen = ImageDraw.Draw(canvas)
+    for x, y, text in ((102, 50, "471"), (144, 50, "1"), (172, 50, "is"), (92, 28, "above")):
+        pen.text((x, y), text, fill="red", font_size=18)
+    pen.rectangle((110, 70, 116, 74), fill="red")  # hangs below the line
+    stream = io.BytesIO()
+    canvas.save(stream, "PNG")
+    page = Page(width=WIDTH, height=HEIGHT, words=(*words, above), image=stream.getvalue())
+    made = redacted_files(
+        Document(id="d", pages=(page,)), [Found(label="number", text="4711", word_ids=(1,))]
+    )
+    with Image.open(io.BytesIO(dict(made)["page-0.png"])) as opened:
+        after = np.asarray(opened.convert("RGB"))
+    red = np.argwhere((after != after[..., :1]).any(axis=2))
+    assert len(red) > 0
+    # The two words that are left, in their own boxes, and no letter of the other one.
+    for y, x in red:
+        assert 170 <= x <= 200 or 26 <= y <= 46
+    before = np.asarray(canvas)
+    assert (after[50:71, 170:201] == before[50:71, 170:201]).all()
+    assert (after[26:47, 90:171] == before[26:47, 90:171]).all()
+
+
+@pytest.mark.parametrize(("width", "height"), [(20, 80), (80, 20), (9, 30)])
+def test_letters_beside_a_box_are_covered_whichever_way_the_line_runs(
+    width: int, height: int
+) -> None:
+    box = Box(x0=200 - width / 2, y0=100 - height / 2, x1=200 + width / 2, y1=100 + height / 2)
+    stream = io.BytesIO()
+    Image.new("RGB", (WIDTH, HEIGHT), "white").save(stream, "PNG")
+    page = Page(width=WIDTH, height=HEIGHT, words=(), image=stream.getvalue())
+    made = covered(page, [box], [])
+    assert made is not None
+    black = np.argwhere(~np.asarray(made).any(axis=2))
+    (top, left), (bottom, right) = black.min(axis=0), black.max(axis=0)
+    short = min(width, height)
+    if width > height:
+        assert (left, right) == (box.x0 - short, box.x1 + short)
+    else:
+        assert (top, bottom) == (box.y0 - short, box.y1 + short)
+        assert (left, right) == (math.floor(box.x0 - short), math.ceil(box.x1 + short))
 
 
 def test_nothing_that_was_written_holds_what_was_removed(tmp_path: Path) -> None:
