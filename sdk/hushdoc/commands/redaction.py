@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 ENDING = ".redacted"
 """Ends the name of the folder of one of several documents."""
 
+BY_OCR = "not read. --ocr rapidocr and --ocr tesseract read images of every page."
+
 INSPECT = "note: A model misses fields. Inspect the result before you pass it on."
 
 
@@ -83,14 +85,17 @@ def run(options: argparse.Namespace) -> int:
         answer = model.extract(document)
         _print(_redacted(options, options.out, document, answer), answer)
         return 0
+    black: list[Path] = []
     task = Task(
         model=model,
         read=partial(answering.read_document, options=options, settings=reading),
         ask=model.extract,
-        store=partial(_store, options),
+        store=partial(_store, options, black),
         settings=batches.settings(options, "label", "once"),
     )
     exit_code = batches.answer_each(options, sources, task)
+    if black:
+        print(f"note: Pages of {len(black)} documents are black, as their images were {BY_OCR}")
     print(INSPECT)
     return exit_code
 
@@ -111,25 +116,38 @@ def _redacted(
 
 
 def _store(
-    options: argparse.Namespace, target: Path, document: Document, answer: Extraction
+    options: argparse.Namespace,
+    black: list[Path],
+    target: Path,
+    document: Document,
+    answer: Extraction,
 ) -> list[Path]:
-    """Writes what is left of one of several documents."""
+    """Writes what is left of one of several documents; notes it where pages are black."""
+    from hushdoc.viewing.redaction import unread_pages
+
     folder = target.with_name(target.name + ENDING)
     try:
         if folder.is_dir():  # an interrupted run completed it and did not note that
             for path in (folder / "document.json", *folder.glob("page-*.png")):
                 path.unlink(missing_ok=True)
-        _redacted(options, folder, document, answer)
+        if unread_pages(_redacted(options, folder, document, answer).document):
+            black.append(folder)
         return sorted(folder.iterdir())
     except OSError as error:  # such as a name that is too long; the others can be written
         raise atomic_files.not_written(folder, error) from error
 
 
 def _print(redaction: Redaction, answer: Extraction) -> None:
+    from hushdoc.document.provenance import pages_of
+    from hushdoc.viewing.redaction import unread_pages
+
     removed = ", ".join(
         f"{shown(label)} ({count})" for label, count in sorted(redaction.counts.items())
     )
     print(f"{shown(str(redaction.folder))}: removed {removed or 'nothing: no field was found'}.")
     for warning in answer.warnings:
         print(f"  note: {shown(warning, limit=2000)}")
+    unread = unread_pages(redaction.document)
+    if unread:
+        print(f"  note: Images of {pages_of(unread)} are black, as they were {BY_OCR}")
     print(f"  {INSPECT}")

@@ -2,7 +2,8 @@
 
 What is covered is gone: images are made anew from pixels, under opaque boxes and without any
 metadata; the words are removed and not marked; a plain text shows the same mark for any length.
-What stays is that something stood there, and on a page how wide it was.
+What stays is that something stood there, and on a page how wide it was. A page with an image that
+nobody read is covered whole, as nothing can be found there.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def redact(
     """Returns a document without fields; with `out` also writes its pages as images.
 
     A model misses fields: look at the result before you pass it on, and pass fields below the
-    threshold (`Extraction.below_threshold`) as well. The document's id is kept.
+    threshold (`Extraction.below_threshold`) as well. The document's id is kept. Images of pages
+    that were not read (`Source.unread_pages`) are black: open the document with OCR.
 
     Args:
         document: What the fields were found in.
@@ -174,7 +176,7 @@ def _left(
     document = required(document)
     if document.text is not None:
         redacted = _of_text(document, document.text, chosen, counts, repeats=repeats)
-        covers: list[list[Box]] = []
+        covers: list[Sequence[Box]] = []
     else:
         gone = [set(ids) for ids in _words_of(document, chosen, counts, repeats=repeats)]
         covers = [_covers(page, ids) for page, ids in zip(document.pages, gone, strict=True)]
@@ -183,7 +185,16 @@ def _left(
             for page, ids, boxes in zip(document.pages, gone, covers, strict=True)
         )
         redacted = replace(document, pages=pages)
+        for number in unread_pages(document):
+            page = document.pages[number]
+            covers[number] = [Box(x0=0, y0=0, x1=page.width, y1=page.height)]
     return _Left(document=redacted, counts=dict(counts), covers=covers)
+
+
+def unread_pages(document: Document) -> list[int]:
+    """Returns the pages whose images show more than the words that were read of them."""
+    unread = frozenset(() if document.source is None else document.source.unread_pages)
+    return [n for n, page in enumerate(document.pages) if n in unread and page.image is not None]
 
 
 def covered(page: Page, boxes: Sequence[Box], left: Sequence[Box]) -> Image.Image | None:

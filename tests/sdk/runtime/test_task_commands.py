@@ -188,6 +188,22 @@ def test_redact_writes_what_is_left(place: Path, capfd: pytest.CaptureFixture[st
     assert len(left) == 12 - len(everything)
 
 
+def test_redact_shows_no_page_that_nobody_read(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = json.loads(Path("a.json").read_text())
+    data["source"] = {"reader": "pdf", "ocr": None, "ocr_pages": [], "unread_pages": [0]}
+    for name in ("scan.json", "other.json"):
+        Path(name).write_text(json.dumps(data))
+    assert run("redact", str(tiny.sealed()), "scan.json", "--out", "left") == 0
+    assert "Images of page 0 are black, as they were not read. --ocr" in capfd.readouterr().out
+    assert run("redact", str(tiny.sealed()), "scan.json", "other.json", "--out", "all") == 0
+    assert "Pages of 2 documents are black" in capfd.readouterr().out
+    for folder in ("left", "all/scan.json.redacted", "all/other.json.redacted"):
+        with Image.open(f"{folder}/page-0.png") as shown:
+            assert shown.getextrema() == ((0, 0), (0, 0), (0, 0))
+
+
 def test_misspelled_labels_remove_nothing(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
         run("redact", str(tiny.sealed()), "a.json", "--out", "left", "--label", "Total")

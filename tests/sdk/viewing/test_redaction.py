@@ -19,10 +19,18 @@ from PIL.PngImagePlugin import PngInfo
 
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
+from hushdoc.document.provenance import Source
 from hushdoc.errors import InputError, OutputExistsError
 from hushdoc.reading.opening import open_document
 from hushdoc.viewing import normalised_text
-from hushdoc.viewing.redaction import MARK, Redaction, covered, redact, redacted_files
+from hushdoc.viewing.redaction import (
+    MARK,
+    Redaction,
+    covered,
+    redact,
+    redacted_files,
+    unread_pages,
+)
 
 WIDTH, HEIGHT = 400, 200
 
@@ -231,6 +239,19 @@ def test_pages_without_images_get_none(tmp_path: Path) -> None:
 
 
 TEXT = "Agreement of Jane Doe.\nJANE\n  DOE signs; Janet Doe does not. Jane Doe."
+
+
+def test_pages_that_were_not_read_are_black(tmp_path: Path) -> None:
+    scan = image(tmp_path / "scan.png")
+    pages = (document(scan).pages[0], document(scan).pages[0], document().pages[0])
+    source = Source(reader="pdf", unread_pages=(1, 2, 9))
+    asked = Document(id="d", pages=pages, source=source)
+    made = redact(asked, [TOTAL], out=tmp_path / "out")
+    shown = [np.asarray(Image.open(tmp_path / f"out/page-{number}.png")) for number in (0, 1)]
+    assert shown[0].any()
+    assert not shown[1].any()
+    assert len(made.document.pages[1].words) == len(WORDS) - 1
+    assert unread_pages(made.document) == [1]
 
 
 def test_plain_texts_show_marks_of_one_length() -> None:
