@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hushdoc.commands import answering, batches, documents
 from hushdoc.commands.answering import shown
 from hushdoc.commands.outcomes import Task
-from hushdoc.commands.results import require_usable
+from hushdoc.commands.results import FAILURES, JOURNAL, require_usable
 from hushdoc.system import atomic_files
 
 if TYPE_CHECKING:
@@ -23,6 +23,11 @@ ENDING = ".redacted"
 """Ends the name of the folder of one of several documents."""
 
 BY_OCR = "not read. --ocr rapidocr and --ocr tesseract read images of every page."
+
+KEEP = (
+    f"note: Pass on the folders NAME{ENDING} alone. '{JOURNAL}' beside them has digests of the "
+    f"documents, which confirm a guess of what was removed, and '{FAILURES}' may quote them."
+)
 
 INSPECT = "note: A model misses fields. Inspect the result before you pass it on."
 
@@ -96,6 +101,7 @@ def run(options: argparse.Namespace) -> int:
     exit_code = batches.answer_each(options, sources, task)
     if black:
         print(f"note: Pages of {len(black)} documents are black, as their images were {BY_OCR}")
+    print(KEEP)
     print(INSPECT)
     return exit_code
 

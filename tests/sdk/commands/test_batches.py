@@ -398,6 +398,7 @@ def test_redaction_of_a_folder_leaves_nothing_of_what_failed(
     assert run("in", "--out", "left", subcommand="redact") == 7
     told = capfd.readouterr()
     assert "A model misses fields." in told.out
+    assert f"Pass on the folders NAME.redacted alone. '{JOURNAL}' beside them has" in told.out
     assert "3 of 4 documents done, 1 failed (1 UNSUPPORTED_FORMAT)" in told.err
     before = results(folder / "left")
     assert list(before) == [
