@@ -17,6 +17,7 @@ def notes_alone(file: Any, number: int, page: Any) -> Iterator[Any | None]:
     """Yields a page of nothing but the fields and notes of `page` that show; None without any."""
     import pypdfium2.raw as raw
 
+    _give_looks(page)
     if not _shown(page):
         yield None
         return
@@ -39,6 +40,23 @@ def notes_alone(file: Any, number: int, page: Any) -> Iterator[Any | None]:
         notes.close()
 
 
+def _give_looks(page: Any) -> None:
+    """Has PDFium make looks for texts without one, which it does only where it draws a page."""
+    import pypdfium2.raw as raw
+
+    for index in range(raw.FPDFPage_GetAnnotCount(page)):
+        note = raw.FPDFPage_GetAnnot(page, index)
+        if not note:
+            continue
+        subtype = raw.FPDFAnnot_GetSubtype(note)
+        raw.FPDFPage_CloseAnnot(note)
+        if subtype == raw.FPDF_ANNOT_FREETEXT:
+            pixel = raw.FPDFBitmap_Create(1, 1, 0)
+            raw.FPDF_RenderPageBitmap(pixel, page, 0, 0, 1, 1, 0, raw.FPDF_ANNOT)
+            raw.FPDFBitmap_Destroy(pixel)
+            return
+
+
 def _shown(page: Any) -> int:
     """Returns how many annotations have a look of their own and show it; hides all others."""
     import pypdfium2.raw as raw
@@ -53,6 +71,8 @@ def _shown(page: Any) -> int:
         if unseen or not raw.FPDFAnnot_HasKey(note, b"AP"):
             raw.FPDFAnnot_SetFlags(note, flags | raw.FPDF_ANNOT_FLAG_HIDDEN)
         else:
+            # What is of no known kind is drawn in spite of this flag.
+            raw.FPDFAnnot_SetFlags(note, flags & ~raw.FPDF_ANNOT_FLAG_INVISIBLE)
             count += raw.FPDFAnnot_GetSubtype(note) != raw.FPDF_ANNOT_POPUP
         raw.FPDFPage_CloseAnnot(note)
     return count

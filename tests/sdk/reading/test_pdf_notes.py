@@ -64,7 +64,34 @@ def test_hidden_notes_are_neither_read_nor_drawn(tmp_path: Path, flags: int) -> 
 
 def test_notes_without_a_look_change_nothing() -> None:
     file = noted(entries="/F 4 /Contents (Paid)").replace(b"/AP <<", b"/XX <<")
-    assert words(file) == ["Dumm", "y", "PDF", "file"]
+    for kind in (b"/Stamp", b"/Highlight", b"/Text"):
+        assert words(file.replace(b"/FreeText", kind)) == ["Dumm", "y", "PDF", "file"]
+
+
+@pytest.mark.parametrize("look", [b"/XX <<", b"/AP << >> /XX <<"])
+@pytest.mark.parametrize("style", ["", "/DA (/F1 12 Tf 0 g)"])
+def test_texts_that_are_given_a_look_where_they_are_drawn_are_read(
+    tmp_path: Path, look: bytes, style: str
+) -> None:
+    path = tmp_path / "noted.pdf"
+    path.write_bytes(noted(b"", entries=f"/F 4 /Contents (Paid) {style}").replace(b"/AP <<", look))
+    (page,) = open_document(path, ocr="none").pages
+    (word,) = page.words
+    assert word.text == "Paid"
+    image = np.asarray(page_image(page)).min(axis=2) < 128
+    left, top = 144 * 200 // 72, (792 - 712) * 200 // 72
+    box = word.box
+    assert left <= box.x0 < box.x1
+    assert top <= box.y0 < box.y1
+    assert image[int(box.y0) : int(box.y1), int(box.x0) : int(box.x1)].sum() > 100
+
+
+def test_a_note_of_no_known_kind_is_read_as_it_is_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "noted.pdf"
+    path.write_bytes(noted(b"", entries="/F 1").replace(b"/FreeText", b"/Own"))
+    (page,) = open_document(path, ocr="none").pages
+    assert [word.text for word in page.words] == ["Paid"]
+    assert np.asarray(page_image(page)).min() < 128
 
 
 def test_a_page_of_a_note_alone_is_not_blank() -> None:
