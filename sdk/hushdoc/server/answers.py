@@ -11,6 +11,7 @@ from typing import Any
 
 from hushdoc.document.document import Document
 from hushdoc.errors import EmptyDocumentError, InputError, LimitExceededError
+from hushdoc.reading.ocr import OCRCache
 from hushdoc.reading.opening import noted_document
 from hushdoc.server.limits import Limits
 from hushdoc.server.problems import RequestRefusedError
@@ -34,8 +35,14 @@ class Verb:
 
 def opened(upload: Upload, limits: Limits, ocr: str) -> tuple[Document, tuple[str, ...]]:
     """Returns the document of an upload, read in a process of its own, and what to warn of."""
+    # Of a cache that clients share, each could tell by the time whether a page was read before.
     return noted_document(
-        upload.content, id=upload.name, ocr=ocr, limits=limits.reading, reader="process"
+        upload.content,
+        id=upload.name,
+        ocr=ocr,
+        limits=limits.reading,
+        reader="process",
+        cache=OCRCache(),
     )
 
 

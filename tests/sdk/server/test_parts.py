@@ -29,8 +29,10 @@ from hushdoc_command_runs import refusal, run
 
 from hushdoc.commands import sample
 from hushdoc.commands.command_line import main
+from hushdoc.document.page import Box, Word
 from hushdoc.errors import HushdocError, InputError, LimitExceededError
-from hushdoc.server import running, tokens
+from hushdoc.reading import ocr
+from hushdoc.server import answers, running, tokens
 from hushdoc.server.answers import Verb, answered
 from hushdoc.server.limits import Limits
 from hushdoc.server.problems import RequestRefusedError, problem_of
@@ -187,6 +189,30 @@ def test_an_archive_is_made_within_size_and_time() -> None:
         archive(seconds=0.3, answer_seconds=1)
     assert refused.value.code == "ANSWER_TIMEOUT"
     assert len(made) < 6
+
+
+def test_nothing_that_ocr_read_is_kept_for_another_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = 0
+
+    class Engine:
+        name, version = "counting", "1"
+
+        def read(self, image: Any) -> list[Word]:
+            nonlocal read
+            read += 1
+            return [Word(text="Jane", box=Box(x0=1, y0=1, x1=9, y1=9))]
+
+    pillow = pytest.importorskip("PIL.Image", reason="the extra [images] is not installed")
+    stream = io.BytesIO()
+    pillow.new("RGB", (40, 30), "white").save(stream, "PNG")
+    upload = Upload(name="scan.png", content=stream.getvalue())
+    monkeypatch.setattr(ocr, "chosen", lambda _: Engine())
+    kept = len(ocr.SHARED_CACHE)
+    for _ in range(2):
+        document, _ = answers.opened(upload, Limits(), "auto")
+        assert [word.text for word in document.pages[0].words] == ["Jane"]
+    assert read == 2
+    assert len(ocr.SHARED_CACHE) == kept
 
 
 def test_every_error_is_a_problem_with_its_code() -> None:
