@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,13 @@ KEEP = (
     f"note: Pass on the folders NAME{ENDING} alone. '{JOURNAL}' beside them has digests of the "
     f"documents, which confirm a guess of what was removed, and '{FAILURES}' may quote them."
 )
+
+BLACK = "Pages of {} documents are black, as their images were " + BY_OCR
+PARTLY = (
+    "The model did not read all words of {} documents; those stay. A document that is redacted "
+    "alone says which."
+)
+"""What is noted of several documents, with how many there are."""
 
 INSPECT = "note: A model misses fields. Inspect the result before you pass it on."
 
@@ -90,17 +98,17 @@ def run(options: argparse.Namespace) -> int:
         answer = model.extract(document)
         _print(_redacted(options, options.out, document, answer), answer)
         return 0
-    black: list[Path] = []
+    noted: Counter[str] = Counter()
     task = Task(
         model=model,
         read=partial(answering.read_document, options=options, settings=reading),
         ask=model.extract,
-        store=partial(_store, options, black),
+        store=partial(_store, options, noted),
         settings=batches.settings(options, "label", "once"),
     )
     exit_code = batches.answer_each(options, sources, task)
-    if black:
-        print(f"note: Pages of {len(black)} documents are black, as their images were {BY_OCR}")
+    for what, count in noted.items():
+        print(f"note: {what.format(count)}")
     print(KEEP)
     print(INSPECT)
     return exit_code
@@ -123,12 +131,12 @@ def _redacted(
 
 def _store(
     options: argparse.Namespace,
-    black: list[Path],
+    noted: Counter[str],
     target: Path,
     document: Document,
     answer: Extraction,
 ) -> list[Path]:
-    """Writes what is left of one of several documents; notes it where pages are black."""
+    """Writes what is left of one of several documents, and notes what was not read of it."""
     from hushdoc.viewing.redaction import unread_pages
 
     folder = target.with_name(target.name + ENDING)
@@ -137,7 +145,9 @@ def _store(
             for path in (folder / "document.json", *folder.glob("page-*.png")):
                 path.unlink(missing_ok=True)
         if unread_pages(_redacted(options, folder, document, answer).document):
-            black.append(folder)
+            noted[BLACK] += 1
+        if answer.coverage < 1:
+            noted[PARTLY] += 1
         return sorted(folder.iterdir())
     except OSError as error:  # such as a name that is too long; the others can be written
         raise atomic_files.not_written(folder, error) from error
