@@ -137,11 +137,11 @@ def test_only_what_the_twin_does_not_answer_is_memory() -> None:
 
 def test_who_remembers_says_the_same_without_the_page_and_who_reads_does_not() -> None:
     remembers = Answers(lambda words, text: "Acme Trading")
-    assert memorization.memory_of(remembers, [page_of()]) == {"acme trading": (1.0, 1.0)}
+    assert memorization.memory_of(remembers, [page_of()]) == {"acmetrading": (1.0, 1.0)}
     reads = Answers(lambda words, text: words[0])
-    assert memorization.memory_of(reads, [page_of()]) == {"acme trading": (0.0, 0.0)}
+    assert memorization.memory_of(reads, [page_of()]) == {"acmetrading": (0.0, 0.0)}
     silent = Answers(lambda words, text: None)
-    assert memorization.memory_of(silent, [page_of()]) == {"acme trading": (0.0, 0.0)}
+    assert memorization.memory_of(silent, [page_of()]) == {"acmetrading": (0.0, 0.0)}
 
 
 def test_answers_to_questions_that_have_none_are_counted() -> None:

@@ -70,7 +70,16 @@ def test_spellings_of_one_provider_are_on_one_side() -> None:
         {providers.name_of(item) for item in part}
         for part in ((*found.train, *found.members, *found.valid), found.non_members)
     ]
-    assert sum("company 7" in side for side in sides) == 1
+    assert sum("company7" in side for side in sides) == 1
+
+
+@pytest.mark.parametrize("spelling", ["Acme SA", "ACME S.A.", "Ac-me/S. A.", "\uff21cme  sa"])
+def test_names_are_one_that_differ_in_case_blanks_or_punctuation(spelling: str) -> None:
+    """As the certificate of a guarantee for each provider says: all of these are one record."""
+    whole = [of("acme s.a.", "a"), of(spelling, "b"), of("Acme SAS", "c")]
+    assert [len(items) for items in providers.grouped(whole).values()] == [2, 1]
+    both, *_ = providers.doubts(["acme s.a.", spelling, "Acme SAS"])
+    assert both.startswith("1 x provider in several spellings")
 
 
 @pytest.mark.parametrize(

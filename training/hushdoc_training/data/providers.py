@@ -33,8 +33,8 @@ LEGAL_FORMS = frozenset(
 """Words of names that are often left out, or written otherwise."""
 
 UNKNOWN = frozenset(
-    ("n a", "na", "nan", "nil", "no provider", "none", "not available", "null", "provider unknown",
-     "undefined", "unknown", "unknown provider", "unnamed")
+    ("na", "nan", "nil", "none", "noprovider", "notavailable", "null", "providerunknown",
+     "undefined", "unknown", "unknownprovider", "unnamed")
 )  # fmt: skip
 """Names that say that a provider is not known: documents under one of them are not of one."""
 
@@ -85,8 +85,8 @@ def name_of(labelled: LabelledDocument) -> str:
     Example:
         >>> from hushdoc.document.document import Document
         >>> document = Document.from_words(["Total"], [(0, 0, 9, 9)], width=9, height=9)
-        >>> name_of(LabelledDocument(document=document, spans=(), provider="ACME  Ltd."))
-        'acme ltd'
+        >>> name_of(LabelledDocument(document=document, spans=(), provider="ACME  S.A."))
+        'acmesa'
     """
     name = folded(labelled.provider or "")
     if not name or name in UNKNOWN:
@@ -101,8 +101,8 @@ def name_of(labelled: LabelledDocument) -> str:
 
 
 def folded(name: str) -> str:
-    """Returns a name's words in lower case without punctuation, with single blanks between."""
-    return " ".join(duplicates.words_of([name]))
+    """Returns a name as names are compared: its letters and digits alone, in lower case."""
+    return "".join(duplicates.words_of([name]))
 
 
 def grouped(documents: Iterable[LabelledDocument]) -> dict[str, list[LabelledDocument]]:
@@ -151,7 +151,8 @@ def split(
     """
     require_shares(members, asked, valid)
     part_of: dict[int, str] = {}
-    for name, items in grouped(documents).items():
+    for items in grouped(documents).values():
+        name = min(_spaced(item.provider or "") for item in items)
         if _digest(seed, "provider", name) >= members * 2**64:
             part_of |= {id(item): "non_members" for item in items}
             continue
@@ -192,10 +193,11 @@ def doubts(names: Iterable[str | None]) -> list[str]:
             sizes[name] += 1
     lines = [f"{counted(missing, 'document')} without a provider"] if missing else []
     joined = [sorted(names) for names in spellings.values() if len(names) > 1]
+    spaced = sorted(min(map(_spaced, names)) for names in spellings.values())
     lines += _told("provider in several spellings, which count as one", joined)
     lines += _told(
         "providers whose names differ little and count as two; if they are one, name it in one way",
-        [list(pair) for pair in _alike(sorted(spellings))],
+        [list(pair) for pair in _alike(spaced)],
     )
     for name, count in sizes.most_common(2):
         if 2 * count >= sizes.total() and len(sizes) > 1:
@@ -204,6 +206,11 @@ def doubts(names: Iterable[str | None]) -> list[str]:
                 f"{counted(sizes.total(), 'document')}: one record of many, hidden like any other"
             )
     return lines
+
+
+def _spaced(name: str) -> str:
+    """Returns a name's words in lower case without punctuation, with single blanks between."""
+    return " ".join(duplicates.words_of([name]))
 
 
 def _told(what: str, cases: Sequence[Sequence[str]]) -> list[str]:
