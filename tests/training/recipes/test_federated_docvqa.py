@@ -37,6 +37,7 @@ from hushdoc_training.recipes.docvqa.settings import ADAM_RATE
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.docvqa.training import save
 from hushdoc_training.recipes.federated_parties import FederatedSettings
+from hushdoc_training.recipes.kie.records import in_order
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 
 CPU = torch.device("cpu")
@@ -122,6 +123,44 @@ def test_parties_train_a_pointer_and_claim_what_holds_for_each_provider(
         federated_parties.require_start(
             roster, replace(start, asking=replace(start.asking, max_question=30))
         )
+
+
+def test_clients_read_words_in_the_order_of_the_model(
+    start: Start, receipts: list[LabelledDocument]
+) -> None:
+    """As the artifact will read them: a document is learned from alike however its file has it."""
+    reading = replace(start.asking, word_order="reading")
+    own = replace(start, model=copy.deepcopy(start.model), asking=reading)
+    training = PrivateSettings(trained="biases")
+    federated_docvqa.prepared(own, training, device=CPU)
+    tensors = trained_tensors(own.model)
+    plan = plan_of(start, FEAM, sampling_rate=1.0, numbers=count(tensors))
+    begin, sums = weights_of(tensors), []
+    for documents in (receipts, [backwards(labelled) for labelled in receipts]):
+        update = federated_docvqa.update_of(own, documents, plan, training, device=CPU)
+        sums.append(update.compute(begin, 1).astype(np.float64))
+        update.close()
+    assert np.linalg.norm(sums[1] - sums[0]) < 2e-2 * np.linalg.norm(sums[0])  # bfloat16
+    planted = canaries.drawn(own, 3, ["total", "date", "due"]).documents
+    assert in_order(planted, reading.of_pages) == list(planted)
+
+
+def backwards(labelled: LabelledDocument) -> LabelledDocument:
+    """Returns a document with the words of its pages from last to first."""
+    pages = labelled.document.pages
+    turned = tuple(replace(page, words=page.words[::-1]) for page in pages)
+    return replace(
+        labelled,
+        document=replace(labelled.document, pages=turned),
+        spans=(),
+        questions=tuple(
+            replace(
+                asked,
+                word_ids=tuple(len(pages[asked.page].words) - 1 - word for word in asked.word_ids),
+            )
+            for asked in labelled.questions
+        ),
+    )
 
 
 def test_questions_of_two_clients_add_up_to_those_of_one(

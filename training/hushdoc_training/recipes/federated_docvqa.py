@@ -16,6 +16,7 @@ from hushdoc_training.recipes.docvqa.rows import Example, records_of
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.docvqa.training import require_known
 from hushdoc_training.recipes.federated_updates import ClientUpdate, Material, require_shared
+from hushdoc_training.recipes.kie.records import in_order
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 
 
@@ -64,7 +65,8 @@ def update_of(
         PrivacyError: The guarantee would not hold.
         ValueError: The plan's unit is none that records are made of.
     """
-    records = records_of(documents, start.encoder, unit=plan.privacy_unit)
+    read = in_order(documents, start.asking.of_pages)
+    records = records_of(read, start.encoder, unit=plan.privacy_unit)
     model, losses = trained_part(start, settings, device=device)
     material = Material(
         model=model, records=records, losses=losses, how_to_sum=how_to_sum(start, settings)

@@ -34,6 +34,7 @@ from hushdoc_training.recipes.docvqa.private import batch_of
 from hushdoc_training.recipes.docvqa.rows import Example, examples_of
 from hushdoc_training.recipes.docvqa.start import Start
 from hushdoc_training.recipes.kie.audits import known_words
+from hushdoc_training.recipes.kie.records import in_order
 
 METHOD = "one-run audit: canary providers of one document each"
 
@@ -177,7 +178,8 @@ def drawn(start: Start, count: int, words: Sequence[str], *, seed: int = 1) -> C
         ValueError: A canary's question has no row: its words are none that the tokenizer knows.
     """
     draws = np.random.default_rng(seed)
-    documents = tuple(_canary(number, words, draws) for number in range(count))
+    made = [_canary(number, words, draws) for number in range(count)]
+    documents = tuple(in_order(made, start.asking.of_pages))
     unread = sum(len(examples_of([document], start.encoder)) != 1 for document in documents)
     if unread or not count:
         raise ValueError(
