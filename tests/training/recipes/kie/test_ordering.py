@@ -13,7 +13,7 @@ import pytest
 from hushdoc.document.document import Document
 from hushdoc.labels import LabelledDocument, Question, Span, tags_from_spans
 from hushdoc.reading import reading_order
-from hushdoc.runtime.encoding import Preprocessing
+from hushdoc.runtime.encoding import Preprocessing, laid_out
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.recipes.kie import records as ordering
 from hushdoc_training.recipes.kie import start as kie_start
@@ -60,6 +60,23 @@ def tagged(labelled: LabelledDocument) -> set[tuple[str, tuple[float, ...], str]
 
 def test_given_words_stay(receipts: list[LabelledDocument]) -> None:
     assert ordering.in_order(receipts, GIVEN) == receipts
+
+
+def test_pages_without_segments_have_the_lines_that_run_time_finds(
+    receipts: list[LabelledDocument],
+) -> None:
+    """A model of segments reads boxes of lines of every document, in training as in use."""
+    segments = replace(GIVEN, box_level="segment")
+    for labelled in receipts:
+        (page,) = labelled.document.pages
+        bare = replace(page, words=tuple(replace(word, segment=None) for word in page.words))
+        document = replace(labelled.document, pages=(bare,))
+        (ordered,) = ordering.in_order([replace(labelled, document=document)], segments)
+        used, warnings = laid_out(document, segments)
+        assert warnings
+        assert ordered == replace(labelled, document=used)
+        assert ordered.document.pages[0].segment_boxes() != [word.box for word in bare.words]
+    assert ordering.in_order(receipts, segments) == receipts
 
 
 def test_labels_move_with_their_words(receipts: list[LabelledDocument]) -> None:

@@ -297,9 +297,15 @@ def in_order(
 ) -> list[LabelledDocument]:
     """Returns documents with their words as the model reads them, labels moved along.
 
-    A field between whose words others now stand becomes one field for each part, because that is
-    all its tags can say. Documents that are in order stay as they are.
+    A model of segments has lines found on pages without any, as at run time. A field between whose
+    words others now stand becomes one field for each part, because that is all its tags can say.
+    Documents that are in order stay as they are.
     """
+    if preprocessing.box_level == "segment":
+        documents = [
+            replace(item, document=encoding.laid_out(item.document, preprocessing)[0])
+            for item in documents
+        ]
     if preprocessing.word_order == "given":
         return list(documents)
     return [_ordered(labelled, preprocessing) for labelled in documents]
