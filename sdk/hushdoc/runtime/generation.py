@@ -42,8 +42,8 @@ class Written:
 
     Attributes:
         tokens: Without the end token.
-        score: The product of the probabilities of its tokens, that of the end token included: an
-            answer that was cut off without an end must not look sure.
+        score: The product of the probabilities of its tokens, that of the end token included, also
+            where it was cut off without one: such an answer must not look sure.
         ended: Whether it has an end, or was cut at the most tokens.
         words: Grounded, the runs of words of the page it is, each (first, last + 1); of one that
             was cut, those it holds in full, or its first. Else none.
@@ -187,11 +187,24 @@ def written(
         else:
             rows, answered, draft = [number for number, _ in kept], answered[:, :0], []
             past = {name: array[rows, :, : length + 1] for name, array in past.items()}
+    if followed and len(done) < beams:
+        followed = _ended(followed, step, past, end)
     page = ground if grounded else None
     return (
         *(_written(beam, page, ended=True) for beam in done),
         *(_written(beam, page, ended=False) for beam in followed),
     )[:beams], empty
+
+
+def _ended(followed: Sequence[_Beam], step: Step, past: Past, end: int) -> list[_Beam]:
+    """Returns beams of the most tokens with scores as if they ended there, best first."""
+    last = np.asarray([[beam.tokens[-1]] for beam in followed], dtype=np.int64)
+    ends = log_softmax(step(last, past)[0][:, 0])[:, end]
+    scored = [
+        replace(beam, log_score=beam.log_score + float(log))
+        for beam, log in zip(followed, ends, strict=True)
+    ]
+    return sorted(scored, key=lambda beam: -beam.log_score)
 
 
 def _allowed(

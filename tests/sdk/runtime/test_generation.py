@@ -105,6 +105,7 @@ def test_one_beam_takes_the_likeliest_token_each_time(seed: int, max_answer: int
             ended = True
             break
         told = (*told, token)
+    total += 0.0 if ended else float(logs_after(told, seed)[END])
     (found,), _ = written(decoder(seed), PAST, max_answer=max_answer, **FREE)
     assert (found.tokens, found.ended) == (told[1:], ended)
     assert found.score == pytest.approx(float(np.exp(total)))
@@ -143,8 +144,19 @@ def test_an_answer_without_end_is_cut_and_says_so() -> None:
     (found,), empty = written(never, PAST, max_answer=32, **FREE)
     assert found.tokens == (0,) * 32  # the lowest id of equals
     assert not found.ended
-    assert found.score == pytest.approx(0.25**32)
+    assert found.score == 0  # as it never ends
     assert empty == 0
+
+
+@given(seed=Seed, beams=st.integers(1, 20))
+def test_a_cut_answer_looks_no_surer_than_its_end(seed: int, beams: int) -> None:
+    """Else the beginning of an answer would be surer than all of it, and above a threshold."""
+    found, _ = written(decoder(seed), PAST, max_answer=3, beams=beams, **FREE)
+    cut = [item for item in found if not item.ended]
+    assert [item.score for item in cut] == pytest.approx(
+        [score_of(item.tokens, seed) for item in cut]
+    )
+    assert [item.score for item in cut] == sorted((item.score for item in cut), reverse=True)
 
 
 def test_where_no_token_is_possible_there_is_no_answer() -> None:
