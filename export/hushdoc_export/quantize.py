@@ -103,7 +103,7 @@ def int8(proto: Any, *, per_channel: bool, in_floats: Collection[str] = ()) -> A
     with tempfile.TemporaryDirectory(prefix="hushdoc-export-") as scratch, graph.silence():
         path = Path(scratch) / "int8.onnx"
         quantize_dynamic(
-            _with_own_tables(_copy(proto)),
+            _without_told_shapes(_with_own_tables(_copy(proto))),
             str(path),
             op_types_to_quantize=list(QUANTIZED_OPERATORS),
             per_channel=per_channel,
@@ -131,6 +131,18 @@ def _with_own_tables(proto: Any) -> Any:
                 own = proto.graph.initializer.add()
                 own.CopyFrom(weights[name])
                 own.name = node.input[place] = f"{name}.of_product_{number}"
+    return proto
+
+
+def _without_told_shapes(proto: Any) -> Any:
+    """Leaves out what a graph tells of its weights' shapes besides these weights.
+
+    The quantizer turns weights round, and then refuses a graph that tells their former shape.
+    """
+    weights = {tensor.name for tensor in proto.graph.initializer}
+    kept = [told for told in proto.graph.value_info if told.name not in weights]
+    del proto.graph.value_info[:]
+    proto.graph.value_info.extend(kept)
     return proto
 
 

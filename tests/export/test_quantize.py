@@ -171,6 +171,27 @@ def tied() -> Any:
     return helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
 
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_a_graph_may_tell_the_shapes_of_its_weights(per_channel: bool) -> None:
+    """As ONNX Runtime writes it where a layer reads one vector of a page: classifiers have one."""
+    told, weight = tied(), onnx.helper.make_tensor_value_info("table", onnx.TensorProto.FLOAT, None)
+    weight.type.tensor_type.shape.dim.add().dim_value = 40
+    weight.type.tensor_type.shape.dim.add().dim_value = 8
+    (product,) = (node for node in told.graph.node if node.op_type == "Gemm")
+    product.input[0] = "x"
+    del told.graph.node[0], told.graph.input[:]
+    told.graph.input.append(
+        onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", 8])
+    )
+    told.graph.value_info.append(weight)
+    x = {"x": np.random.default_rng(1).standard_normal((5, 8), dtype=np.float32)}
+    (expected,) = Session(graph.serialize(told, notes=NOTES)).run(x)
+    rounded = quantize.int8(told, per_channel=per_channel)
+    assert "Gemm" not in {node.op_type for node in rounded.graph.node}
+    (found,) = Session(graph.serialize(rounded, notes=NOTES)).run(x)
+    np.testing.assert_allclose(found, expected, atol=0.1)
+
+
 def test_a_table_that_a_product_shares_is_rounded_for_both() -> None:
     ids = {"ids": np.arange(40)}
     (expected,) = Session(graph.serialize(tied(), notes=NOTES)).run(ids)
