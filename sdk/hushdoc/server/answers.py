@@ -23,6 +23,10 @@ Options = Mapping[str, Sequence[str]]
 Files = Iterable[tuple[str, bytes]]
 ZIP = "application/zip"
 
+MAX_CANDIDATES = 20
+"""Candidates that a client may ask for: a model that writes follows as many at once, and one that
+points has thousands for each page, so that their number decides how much memory a request takes."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verb:
@@ -91,7 +95,8 @@ def _ask(model: Any, document: Document, options: Options) -> dict[str, Any]:
     questions = list(options.get("question", ()))
     if not questions:
         raise InputError("No question was asked. Give one or several as 'question'.")
-    found = model.ask_all(document, questions, top_k=_integer(options, "top_k", 1))
+    top_k = _integer(options, "top_k", 1, most=MAX_CANDIDATES)
+    found = model.ask_all(document, questions, top_k=top_k)
     return {"document_id": document.id, "answers": [item.to_dict() for item in found]}
 
 
@@ -129,11 +134,12 @@ def _one(options: Options, name: str, default: str) -> str:
     return given[0]
 
 
-def _integer(options: Options, name: str, default: int) -> int:
+def _integer(options: Options, name: str, default: int, *, most: int = 10**8 - 1) -> int:
     text = _one(options, name, str(default))
-    if not (text.isascii() and text.isdecimal() and int(text[:9]) >= 1 and len(text) < 9):
-        raise InputError(f"{name} is no integer from 1 on. Give such as {name}=3.")
-    return int(text)
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
+    if not 1 <= number <= most:
+        raise InputError(f"{name} is no integer from 1 to {most}. Give such as {name}=3.")
+    return number
 
 
 _MODEL = {"model": "name of the model, where several answer such requests"}
@@ -145,7 +151,7 @@ VERBS = {
         options=_MODEL
         | {
             "question": "a question; may be given again",
-            "top_k": "candidates of each answer, best first (default: 1)",
+            "top_k": f"candidates of each answer, best first, up to {MAX_CANDIDATES} (default: 1)",
         },
         answer=_ask,
     ),

@@ -122,6 +122,11 @@ def test_every_request_is_answered_as_the_library_does(server: Running) -> None:
         reply["answers"], pointer.ask_all(document, questions, top_k=2), strict=True
     ):
         assert same(data, answer)
+    # One that points has thousands of candidates for each page, and one that writes follows all.
+    for wrong in ("21", "99999999", "0", "1e3"):
+        refused = server.ask(f"/v1/ask?question=total&top_k={wrong}", body, "application/json")
+        assert (refused.status, refused.code) == (422, "BAD_INPUT")
+        assert "from 1 to 20" in refused.body.decode()
 
 
 def test_files_are_read_in_processes_and_answered_in_their_order(server: Running) -> None:
