@@ -82,6 +82,14 @@ def test_names_are_one_that_differ_in_case_blanks_or_punctuation(spelling: str) 
     assert both.startswith("1 x provider in several spellings")
 
 
+def test_what_splits_and_ledgers_know_providers_by_stays() -> None:
+    """Else an earlier split would be another one, and a ledger's documents would be others."""
+    found = providers.split(documents({"Acme S.A.": 4, "Ocean Stores": 4}), seed=2)
+    sides = [{item.provider for item in side} for side in (found.train, found.non_members)]
+    assert sides == [{"Acme S.A."}, {"Ocean Stores"}]
+    assert providers.spaced("ACME  S.A.") == "acme s a"
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

@@ -105,6 +105,14 @@ def folded(name: str) -> str:
     return "".join(duplicates.words_of([name]))
 
 
+def spaced(name: str) -> str:
+    """Returns a name's words in lower case without punctuation, with single blanks between.
+
+    What splits and ledgers know a provider by; two of these may be one provider's.
+    """
+    return " ".join(duplicates.words_of([name]))
+
+
 def grouped(documents: Iterable[LabelledDocument]) -> dict[str, list[LabelledDocument]]:
     """Returns the documents of each provider, sorted by its name, each in the given order.
 
@@ -152,7 +160,7 @@ def split(
     require_shares(members, asked, valid)
     part_of: dict[int, str] = {}
     for items in grouped(documents).values():
-        name = min(_spaced(item.provider or "") for item in items)
+        name = min(spaced(item.provider or "") for item in items)
         if _digest(seed, "provider", name) >= members * 2**64:
             part_of |= {id(item): "non_members" for item in items}
             continue
@@ -193,11 +201,11 @@ def doubts(names: Iterable[str | None]) -> list[str]:
             sizes[name] += 1
     lines = [f"{counted(missing, 'document')} without a provider"] if missing else []
     joined = [sorted(names) for names in spellings.values() if len(names) > 1]
-    spaced = sorted(min(map(_spaced, names)) for names in spellings.values())
+    apart = sorted(min(map(spaced, names)) for names in spellings.values())
     lines += _told("provider in several spellings, which count as one", joined)
     lines += _told(
         "providers whose names differ little and count as two; if they are one, name it in one way",
-        [list(pair) for pair in _alike(spaced)],
+        [list(pair) for pair in _alike(apart)],
     )
     for name, count in sizes.most_common(2):
         if 2 * count >= sizes.total() and len(sizes) > 1:
@@ -206,11 +214,6 @@ def doubts(names: Iterable[str | None]) -> list[str]:
                 f"{counted(sizes.total(), 'document')}: one record of many, hidden like any other"
             )
     return lines
-
-
-def _spaced(name: str) -> str:
-    """Returns a name's words in lower case without punctuation, with single blanks between."""
-    return " ".join(duplicates.words_of([name]))
 
 
 def _told(what: str, cases: Sequence[Sequence[str]]) -> list[str]:

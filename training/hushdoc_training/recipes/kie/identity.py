@@ -21,10 +21,13 @@ def documents_digest(documents: Sequence[LabelledDocument], *, unit: str = "docu
     whose documents moved to another, two records differ. It answers whether a guessed document is
     among them, so it stays with the trainer; certificates carry a salted commitment to it.
     """
+    by_provider = unit == "provider"
+    if by_provider:
+        providers.grouped(documents)  # so that a document without a provider is refused
     each = sorted(
         hashlib.sha256(
             _content(labelled)
-            + (providers.name_of(labelled).encode() if unit == "provider" else b"")
+            + (providers.spaced(labelled.provider or "").encode() if by_provider else b"")
         ).digest()
         for labelled in documents
     )
