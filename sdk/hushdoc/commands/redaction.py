@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hushdoc.arguments import counted
 from hushdoc.commands import answering, batches, documents
 from hushdoc.commands.answering import shown
 from hushdoc.commands.outcomes import Task
@@ -30,10 +31,10 @@ KEEP = (
     f"documents, which confirm a guess of what was removed, and '{FAILURES}' may quote them."
 )
 
-BLACK = "Pages of {} documents are black, as their images were " + BY_OCR
+BLACK = "Pages of {} are black, as their images were " + BY_OCR
 PARTLY = (
-    "The model did not read all words of {} documents; those stay. A document that is redacted "
-    "alone says which."
+    "The model did not read all words of {}; those stay. A document that is redacted alone says "
+    "which."
 )
 """What is noted of several documents, with how many there are."""
 
@@ -108,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
     )
     exit_code = batches.answer_each(options, sources, task)
     for what, count in noted.items():
-        print(f"note: {what.format(count)}")
+        print(f"note: {what.format(counted(count, 'document'))}")
     print(KEEP)
     print(INSPECT)
     return exit_code

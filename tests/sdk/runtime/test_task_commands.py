@@ -193,10 +193,10 @@ def test_redact_says_of_how_many_documents_the_model_did_not_read_all(
 ) -> None:
     data = json.loads(Path("a.json").read_text())
     Path("whole.json").write_text(json.dumps(data))
-    data["pages"][0]["words"][0]["text"] = "7" * 5000
+    data["pages"][0]["words"][0]["text"] = "合計 " * 300
     Path("long.json").write_text(json.dumps(data))
     assert run("redact", str(tiny.sealed()), "whole.json", "long.json", "--out", "all") == 0
-    assert "did not read all words of 1 documents" in capfd.readouterr().out
+    assert "did not read all words of 1 document;" in capfd.readouterr().out
 
 
 def test_redact_shows_no_page_that_nobody_read(
