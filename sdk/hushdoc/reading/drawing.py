@@ -11,7 +11,7 @@ from hushdoc import arguments
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.page import Page
-from hushdoc.errors import LimitExceededError
+from hushdoc.errors import InputError, LimitExceededError
 from hushdoc.reading import files, images, isolated, pdf, reader_process
 from hushdoc.reading.drafting import limits_from
 from hushdoc.reading.files import File
@@ -89,7 +89,8 @@ def page_image(
 
     Raises:
         InputError: The file is not there, damaged, too large, or no longer the one whose words
-            were read (FILE_CHANGED); or a reader process took too long or ended.
+            were read (FILE_CHANGED); or a reader process took too long or ended. Or an image has
+            the page's sides in the other order: the boxes are of one that was not turned upright.
         MissingExtraError: A package that its format needs is not installed.
     """
     advice = "Pass one of a document's `pages`."
@@ -122,4 +123,10 @@ def drawn(
         if pdf.is_pdf(content):
             return pdf.page_image(content, frame, size=size, id=name, password=password)
         image = images.frame_image(content, frame, id=name, limits=limits)
+        if image.size == size[::-1] != size:
+            raise InputError(
+                f"The image '{name}' is {image.width} x {image.height} pixels as it is looked at, "
+                f"and its page says {size[0]} x {size[1]}: boxes are of an image that was not "
+                "turned upright yet. Turn it by its EXIF orientation before its words are read."
+            )
         return image if image.size == size else image.resize(size)

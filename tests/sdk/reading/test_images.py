@@ -103,6 +103,23 @@ def test_photos_are_upright(
     assert with_image(path).pages[0].width == size[0]
 
 
+def test_boxes_of_a_photo_that_was_not_turned_are_refused(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[274] = 6
+    path = tmp_path / "photo"
+    path.write_bytes(saved(marked(), "JPEG", exif=exif))
+
+    def page(width: int, height: int) -> Page:
+        boxes = [(0, 0, 8, 8)]
+        found = Document.from_words(["a"], boxes, width=width, height=height, image=path)
+        return found.pages[0]
+
+    assert page_image(page(32, 64)).size == (32, 64)
+    assert page_image(page(1000, 1000)).size == (1000, 1000)
+    with pytest.raises(InputError, match="not turned upright"):
+        page_image(page(64, 32))
+
+
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "TIFF", "GIF", "BMP", "WEBP"])
 def test_sizes_are_known_without_decoding(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     content = saved(marked(), form)
