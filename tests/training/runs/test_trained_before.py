@@ -15,6 +15,7 @@ from hushdoc.errors import PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy import earlier_steps
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import Records
@@ -106,3 +107,11 @@ def test_a_start_that_a_recipe_has_moved_starts_no_other_run(
     assert found.value.code == "TRAINED_BEFORE"
     assert last_charge(read_log(tmp_path / "second" / STEPS)) == 0
     assert Checkpoint.load(tmp_path / "first").claim.guarantees[0].kind == "dp"
+
+
+def test_what_no_step_has_moved_is_left_by_none_under_another_name() -> None:
+    """As of a layer that an adapter stood beside, which has learned nothing yet."""
+    public = nn.Linear(3, 2)
+    moved = earlier_steps.Moved({"inner.layer.weight": public.weight})
+    moved.end({"inner.weight": public.weight})
+    assert earlier_steps.begun_with(public) == ()
