@@ -77,8 +77,9 @@ class RecipeRun:
     ) -> Outcome:
         """Takes all steps; what refuses to train does so before the folder is taken."""
         plan, declared = self.plan, self.terms.declared
-        moved = earlier_steps.Moved(dict(model.named_parameters()))
         with adapters.merging(model), make(lambda step: run.charge(step)) as training:
+            # As they were prepared, which no private document had a part in.
+            moved = earlier_steps.Moved(dict(model.named_parameters()))
             run = self.open()
             begun()
             report = run.report(
