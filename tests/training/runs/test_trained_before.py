@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from kie_training import OUTPUT, train_private
 from private_simulator import example_records, small_model, squares
 from torch import nn
 
-from hushdoc.errors import PrivacyError
+from hushdoc.errors import OutputWriteError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.ledger.ledger import Ledger
@@ -22,6 +23,7 @@ from hushdoc_training.privacy.records import Records
 from hushdoc_training.recipes.kie import start
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.runs import receipts
+from hushdoc_training.runs.private_run import PrivateRun
 from hushdoc_training.runs.run_folder import STEPS
 from hushdoc_training.runs.selection import Candidate, Selection, best_of
 from hushdoc_training.runs.step_log import last_charge, read_log
@@ -115,3 +117,26 @@ def test_what_no_step_has_moved_is_left_by_none_under_another_name() -> None:
     moved = earlier_steps.Moved({"inner.layer.weight": public.weight})
     moved.end({"inner.weight": public.weight})
     assert earlier_steps.begun_with(public) == ()
+
+
+@pytest.mark.parametrize("settings", [OUTPUT, PrivateSettings(trained="lora:1")])
+def test_a_run_that_failed_has_moved_its_start_too(
+    small_start: start.Start,
+    receipts: list[LabelledDocument],
+    settings: PrivateSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken = PrivateRun.train
+
+    def fails(run: PrivateRun, *given: Any, **named: Any) -> bool:
+        taken(run, *given, **named)
+        raise OutputWriteError("The disk is full.")
+
+    monkeypatch.setattr(PrivateRun, "train", fails)
+    with pytest.raises(OutputWriteError):
+        train_private(small_start, receipts[:6], tmp_path / "first", settings=settings)
+    monkeypatch.undo()
+    with pytest.raises(PrivacyError) as found:
+        train_private(small_start, receipts[:6], tmp_path / "second", settings=settings)
+    assert found.value.code == "TRAINED_BEFORE"

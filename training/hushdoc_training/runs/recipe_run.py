@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,9 +77,15 @@ class RecipeRun:
     ) -> Outcome:
         """Takes all steps; what refuses to train does so before the folder is taken."""
         plan, declared = self.plan, self.terms.declared
-        with adapters.merging(model), make(lambda step: run.charge(step)) as training:
-            # As they were prepared, which no private document had a part in.
+        with (
+            ExitStack() as last,
+            adapters.merging(model),
+            make(lambda step: run.charge(step)) as training,
+        ):
+            # As they were prepared, which no private document had a part in. Adapters are merged
+            # when it ends, also where something fails on the way.
             moved = earlier_steps.Moved(dict(model.named_parameters()))
+            last.callback(lambda: moved.end(dict(model.named_parameters())))
             run = self.open()
             begun()
             report = run.report(
@@ -94,7 +100,6 @@ class RecipeRun:
                 seen=report.show_step,
             )
             report.close()
-        moved.end(dict(model.named_parameters()))  # adapters are merged
         if finished:
             # Made at the end, so that runs that the ledger has admitted since are in it.
             details = training.claim_details(declared.name)
