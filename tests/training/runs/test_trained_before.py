@@ -119,14 +119,13 @@ def test_what_no_step_has_moved_is_left_by_none_under_another_name() -> None:
     assert earlier_steps.begun_with(public) == ()
 
 
-@pytest.mark.parametrize("settings", [OUTPUT, PrivateSettings(trained="lora:1")])
 def test_a_run_that_failed_has_moved_its_start_too(
     small_start: start.Start,
     receipts: list[LabelledDocument],
-    settings: PrivateSettings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    settings = PrivateSettings(trained="output", scaling="public")  # by an adapter alone
     taken = PrivateRun.train
 
     def fails(run: PrivateRun, *given: Any, **named: Any) -> bool:
