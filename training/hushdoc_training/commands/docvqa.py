@@ -232,6 +232,7 @@ def run(options: argparse.Namespace) -> int:
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.data import dataset, providers
     from hushdoc_training.recipes.docvqa.start import architecture_of, reads_images
+    from hushdoc_training.runs import run_folder
 
     private = takes_noise(options)
     batches = options.algorithm == settings.PROVIDER
@@ -252,6 +253,7 @@ def run(options: argparse.Namespace) -> int:
     if private:
         settings.complete(options, options.architecture or architecture_of(options.start))
     plan = _plan(options, ledger) if private else None
+    run_folder.require_usable(options.out, resume=options.resume)
     source = dataset.Source(
         location=options.data, documents=options.documents, seed=options.seed, labels=None
     )

@@ -158,6 +158,7 @@ def run(options: argparse.Namespace) -> int:
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.data import image_sets
     from hushdoc_training.data.dataset import Source
+    from hushdoc_training.runs import run_folder
 
     private = takes_noise(options)
     if options.plan and not private:
@@ -176,6 +177,7 @@ def run(options: argparse.Namespace) -> int:
     plan = _plan(options, ledger) if private else None
     if options.plan:
         return 0
+    run_folder.require_usable(options.out, resume=options.resume)
     source = Source(location=options.data, documents=options.documents, seed=options.seed)
     hidden = private and options.private_numbers == "hidden"
     sealed = synthetic_data.opened(options)

@@ -213,7 +213,7 @@ def run_evolution(options: argparse.Namespace) -> int:
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes.synthesis import evolution
     from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
-    from hushdoc_training.runs import loop
+    from hushdoc_training.runs import loop, run_folder
 
     if options.documents_changed and options.ledger is None:
         options.refuse_usage("--documents-changed needs --ledger")
@@ -227,6 +227,7 @@ def run_evolution(options: argparse.Namespace) -> int:
         options.delta = small_delta(max(1, options.expected_records))
     plan = calibrated(options, ledger, sampling_rate=1.0)
     require_delta_of_release(plan, options.expected_records)
+    run_folder.require_usable(options.out, resume=options.resume)
     source = dataset.Source(location=options.data, documents=None, seed=0, labels=None)
     documents = dataset.read(
         source, seen=lambda done, total: None, report=kie_data.reporter(source, hidden=True)

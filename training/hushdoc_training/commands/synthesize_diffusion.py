@@ -221,7 +221,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
         DiffusionSettings,
         PromiseSettings,
     )
-    from hushdoc_training.runs import loop
+    from hushdoc_training.runs import loop, run_folder
 
     if options.documents_changed and options.ledger is None:
         options.refuse_usage("--documents-changed needs --ledger")
@@ -263,6 +263,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
         _print_promise(plan, promise, start)
     else:
         print_plan(plan)
+    run_folder.require_usable(options.out, resume=options.resume)
     layouts = _layouts(options, start)
     private = Source(location=options.data)
     with image_sets.opened(private, protected=True) as documents:

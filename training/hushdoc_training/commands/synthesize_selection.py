@@ -73,7 +73,7 @@ def run_selection(options: argparse.Namespace) -> int:
     from hushdoc_training.data.dataset import Source
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes.synthesis import selection
-    from hushdoc_training.runs import loop
+    from hushdoc_training.runs import loop, run_folder
 
     if options.documents_changed and options.ledger is None:
         options.refuse_usage("--documents-changed needs --ledger")
@@ -95,6 +95,7 @@ def run_selection(options: argparse.Namespace) -> int:
         options.delta = small_delta(max(1, options.expected_records))
     plan = calibrated(options, ledger, sampling_rate=1.0)
     require_delta_of_release(plan, options.expected_records)
+    run_folder.require_usable(options.out, resume=options.resume)
     private = Source(location=options.data)
     offered = Source(location=options.public, documents=options.public_documents)
     with (

@@ -208,7 +208,9 @@ def run(options: argparse.Namespace) -> int:
     from hushdoc.system.progress import TaskProgress
     from hushdoc_training.data import dataset
     from hushdoc_training.recipes.kie import start
+    from hushdoc_training.runs import run_folder
 
+    run_folder.require_usable(options.out, resume=options.resume)
     source = dataset.Source(
         location=options.data,
         documents=options.documents,

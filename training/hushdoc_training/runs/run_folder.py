@@ -51,12 +51,7 @@ class Run:
         """Claims an empty folder, or returns to one with the same settings."""
         if resume:
             return _resumed(folder, settings)
-        _clear_unbegun(folder)
-        if folder.exists() and any(folder.iterdir()):
-            raise OutputExistsError(
-                f"'{folder}' already holds something, and two runs are never mixed. Choose "
-                "another folder, or continue an interrupted run with --resume."
-            )
+        _require_free(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -99,6 +94,14 @@ class Run:
         return (self.folder / CHECKPOINT).is_dir()
 
 
+def require_usable(folder: Path, *, resume: bool) -> None:
+    """Raises early what `Run.open` would once all documents are read."""
+    if resume:
+        Run.read(folder)
+    else:
+        _require_free(folder)
+
+
 def keep_notes(folder: Path, notes: Mapping[str, str]) -> None:
     """Writes texts beside a run, by the names of their files; those of a resumed run replace."""
     for name, text in notes.items():
@@ -119,6 +122,15 @@ def _resumed(folder: Path, settings: dict[str, Any]) -> Run:
     with state.locked(folder / SETTINGS):  # what another process is writing is not left behind
         state.clear_partial(folder)
     return run
+
+
+def _require_free(folder: Path) -> None:
+    _clear_unbegun(folder)
+    if folder.exists() and any(folder.iterdir()):
+        raise OutputExistsError(
+            f"'{folder}' already holds something, and two runs are never mixed. Choose "
+            "another folder, or continue an interrupted run with --resume."
+        )
 
 
 def _clear_unbegun(folder: Path) -> None:
