@@ -59,6 +59,7 @@ lint: .venv/.ready
 	@$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	cd benchmarks && ../$(BIN)/mypy *.py && cd ..
 	$(BIN)/lint-imports
 
 # A machine without an NVIDIA GPU takes PyTorch's CPU build, and with it no CUDA package: first

@@ -77,6 +77,7 @@ RARE = 2
 """A rare term is in at most so many contracts."""
 
 Floats = npt.NDArray[np.floating]
+Doubles = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
 
@@ -175,7 +176,7 @@ class Trained:
     kind: str
     genuine: npt.NDArray[np.bool_]
     facts: dict[str, Any]
-    scales: Floats | None = None
+    scales: Doubles | None = None
 
 
 def train(task: Task, arm: str) -> Trained:
@@ -197,7 +198,7 @@ def _fitted(task: Task, arm: str) -> Trained:
         weights=_filled(table, arm, scales),
         transitions=table.transitions,
         kind=scheme_of(kind),
-        genuine=table.seen.any(axis=1)
+        genuine=np.asarray(table.seen.any(axis=1))
         if arm in ("paper_fill", "paper_fill_joint")
         else table.genuine,
         facts={"genuine_rows": int(table.genuine.sum()), **_term_cost(task, table, arm)},
@@ -236,7 +237,7 @@ def scheme_of(kind: str) -> str:
     return "pairs" if kind.endswith("pairs") else "words"
 
 
-def scales_of(task: Task, kind: str = "frequent") -> Floats:
+def scales_of(task: Task, kind: str = "frequent") -> Doubles:
     """Returns how loud each row of a table of words may be, by public or by invented text."""
     scheme = task.schemes["words"]
     if kind == "frequent_invented":
@@ -305,7 +306,7 @@ def _learned(task: Task, kind: str) -> FittedTable:
     )
 
 
-def _filled(table: FittedTable, arm: str, scales: Floats | None) -> Floats:
+def _filled(table: FittedTable, arm: str, scales: Doubles | None) -> Floats:
     if arm == "original":
         return table.unfilled()
     if arm.startswith("noisy_fill"):
@@ -317,7 +318,7 @@ def _filled(table: FittedTable, arm: str, scales: Floats | None) -> Floats:
     return filling.paper_fill(table, stream=SecretStream(), family=family, zeros_drawn=drawn)
 
 
-def _private(task: Task, arm: str, scales: Floats) -> Trained:
+def _private(task: Task, arm: str, scales: Doubles) -> Trained:
     epsilon, plan, _ = _plan(task, arm)
     features = task.train.features["words"]
     rows = task.schemes["words"].rows
@@ -372,7 +373,7 @@ def private_data(task: Task) -> canaries.Data:
     )
 
 
-def fit_private(task: Task, arm: str, data: canaries.Data, scales: Floats) -> PrivateTable:
+def fit_private(task: Task, arm: str, data: canaries.Data, scales: Doubles) -> PrivateTable:
     """Returns the table of a private arm, trained on the task's data or on more."""
     _, plan, settings = _plan(task, arm)
     transitions = private_fitting.transitions_of(

@@ -50,7 +50,7 @@ def run(task: Task, arm: str, score: Callable[[Task, Trained], dict[str, Any]]) 
     return result
 
 
-def _attack_by_canaries(task: Task, arm: str, scales: Floats) -> Attack:
+def _attack_by_canaries(task: Task, arm: str, scales: clause_arms.Doubles) -> Attack:
     """Returns what a further training with canary documents among the others gives away of them."""
     data, planted = canaries.plant(
         clause_arms.private_data(task),

@@ -393,8 +393,8 @@ def score(task: Task, trained: Trained) -> dict[str, Any]:
     began = time.process_time()
     if task.test.tokens:
         scheme = task.schemes[trained.kind]
-        found = hashing.lookups(hashing.hash_words(task.test.tokens, scheme), scheme)
-        scores = np.concatenate([lookup_scores(part, table) for part in found])
+        parts = hashing.lookups(hashing.hash_words(task.test.tokens, scheme), scheme)
+        scores = np.concatenate([lookup_scores(part, table) for part in parts])
     else:
         scores = item_scores(task.test.features[trained.kind], table)
     path = viterbi(scores, task.test.sequences, table.transitions)

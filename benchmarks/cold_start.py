@@ -119,7 +119,7 @@ def report(seconds: Mapping[str, float], peaks: Mapping[str, float]) -> dict[str
 def import_commands(fastembed: str | None) -> dict[str, Sequence[str]]:
     """Returns the programs that import something and end."""
     runtime = "from hushdoc.runtime.session import import_onnxruntime as door; door()"
-    commands = {
+    commands: dict[str, Sequence[str]] = {
         "nothing": [sys.executable, "-c", "pass"],
         "hushdoc": [sys.executable, "-c", "import hushdoc"],
         "hushdoc_and_runtime": [sys.executable, "-c", f"import hushdoc; {runtime}"],

@@ -224,7 +224,7 @@ def rounded_table(table: HashedTable, dtype: str, tags: Sequence[str]) -> Hashed
     from hushdoc.runtime.hashed.table import ZERO_POINT, HashedTable
     from hushdoc_export.table import differences, rounded
 
-    filled = table.weights.any(axis=1)
+    filled = np.asarray(table.weights.any(axis=1))
     lean, reference = differences(table.weights[filled].astype(np.float32), tags)
     made = rounded(lean, dtype)
     zero = 0 if made.scale is None else ZERO_POINT

@@ -186,8 +186,8 @@ def main() -> int:
     for line in tables(results):
         print(line)
     stamp = machine.stamp(began, "torch", "transformers")
-    line = {**figures(nearest, results), "sets": nearest, "models": trained, "not_run": NOT_RUN}
-    print(json.dumps({**line, "quick": options.quick, **stamp}))
+    found = {**figures(nearest, results), "sets": nearest, "models": trained, "not_run": NOT_RUN}
+    print(json.dumps({**found, "quick": options.quick, **stamp}))
     return 0
 
 

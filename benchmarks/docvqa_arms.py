@@ -384,7 +384,7 @@ class Arms:
         documents = [*data.asked[0], *data.asked[1]]
         begun = before.score(documents)
         hidden = [memorization.hidden(asked) for asked in data.asked]
-        views = []
+        views: list[dict[str, Any]] = []
         for half, scorer in enumerate(scorers):
             names = set(providers.grouped(data.asked[half]))
             scores = scorer.score(documents)
@@ -680,7 +680,7 @@ def _public(architecture: str, count: int) -> list[LabelledDocument]:
 
 def _read(numbers: tuple[int, int], count: int, asks: str, *, seed: int) -> list[LabelledDocument]:
     where = f"invented:{TYPE},questions=keyed,{asks},providers={numbers[0]}:{numbers[1]}"
-    return dataset.read(dataset.Source(location=where, documents=count, seed=seed))
+    return list(dataset.read(dataset.Source(location=where, documents=count, seed=seed)))
 
 
 def _some(

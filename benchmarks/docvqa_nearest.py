@@ -118,9 +118,9 @@ def _segments(page: Page) -> list[Segment]:
     """Returns a page's segments, or where it has none its runs of words with small gaps."""
     found: list[Segment] = []
     if all(word.segment is not None for word in page.words):
-        for _, words in groupby(page.words, key=lambda word: word.segment):
-            run = tuple(words)
-            found.append(Segment(words=run, box=union(word.box for word in run)))
+        for _, group in groupby(page.words, key=lambda word: word.segment):
+            words = tuple(group)
+            found.append(Segment(words=words, box=union(word.box for word in words)))
         return found
     run: list[Word] = []
     for word in page.words:

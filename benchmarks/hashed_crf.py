@@ -266,7 +266,7 @@ def seal(folder: Path, public_key_file: Path) -> Path:
     public_key_file.write_bytes(keys.public_key_of(key))
     table = TableCheckpoint(
         weights=np.random.default_rng(3).standard_normal((ROWS, 2), np.float32),
-        transitions=np.eye(2),
+        transitions=np.eye(2, dtype=np.float32),
         tags=TAGS["sentence"],
         scheme=FeatureScheme(rows=ROWS, level="sentence"),
         claim=invented_claims.claim(epsilon=verify.EPSILON, delta=verify.DELTA),

@@ -298,7 +298,9 @@ def work(scratch: Path, seed: int) -> int:
         job = Job(**json.loads(line))
         one = known[job.name]
         told: dict[str, Any] = {"name": job.name, "judged": job.judged, "slowest": 0.0}
-        accepted, untyped, wrong = [], [], []
+        accepted: list[int] = []
+        untyped: list[str] = []
+        wrong: list[str] = []
         codes: Counter[str] = Counter()
         for place, number in enumerate(job.numbers):
             count += 1

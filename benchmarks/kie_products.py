@@ -48,7 +48,8 @@ def products(
         "keys": (1, heads, width, POSITIONS),
         "values": (1, heads, POSITIONS, width),
     }
-    nodes, weights = [], []
+    nodes: list[Any] = []
+    weights: list[Any] = []
 
     def product(state: str, rows: int, columns: int) -> str:
         name = f"weight_{len(weights)}"

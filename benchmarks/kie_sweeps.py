@@ -47,6 +47,7 @@ from hushdoc_training.data import dataset
 from hushdoc_training.models import adapters, layout, whitening
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.recipes import starts
 from hushdoc_training.recipes.kie import start as kie_start
 from hushdoc_training.recipes.kie import training
 from hushdoc_training.recipes.kie.private import private_training
@@ -512,7 +513,7 @@ def public_start(folder: Path, scale: Scale) -> Path:
         return folder
     pages = invoices_and_receipts(scale.public, "public")
     labels = LabelSet.from_documents(pages)
-    known = folder / kie_start.TOKENIZER  # of an interrupted training; learned anew it is another
+    known = folder / starts.TOKENIZER  # of an interrupted training; learned anew it is another
     torch.manual_seed(0)
     model, tokenizer_json, special = layout.small(
         labels,

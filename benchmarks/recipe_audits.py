@@ -109,7 +109,7 @@ def audited(recipe: Recipe, factor: float) -> dict[str, Any]:
         found.append(self)
         raise FoundError
 
-    Lattice.noise = less  # type: ignore[method-assign]
+    Lattice.noise = less  # type: ignore[method-assign, assignment]
     AuditedRun.require_unrefuted = stop  # type: ignore[method-assign]
     began = time.process_time()
     try:
