@@ -49,6 +49,17 @@ def test_a_document_under_two_ids_is_one_record() -> None:
     assert told([("a", "one"), ("b", "two")]) == []
 
 
+def test_words_that_differ_in_a_vowel_sign_are_different() -> None:
+    """Of one key, a document more could take the place of another in its record."""
+    for one, other in (
+        ("\u0915\u0941\u0932", "\u0915\u093e\u0932"),
+        ("\u0e14\u0e35", "\u0e14\u0e39"),
+    ):
+        assert len(distinct([("a", f"{one} 50"), ("b", f"{other} 50")])) == 2
+    assert len(distinct([("a", "caf\u00e9"), ("b", "CAFE\u0301"), ("c", "cafe")])) == 2
+    assert duplicates.words_of(["_\u845b\U000e0100\u57ce_ 1\ufe0f"]) == ["\u845b", "\u57ce", "1"]
+
+
 texts = some.lists(
     some.sampled_from(["a b", "b a", "A  b", "c", "c d", "", "!", "d.c"]), max_size=9
 )

@@ -65,20 +65,32 @@ SIMILAR = 0.8
 
 _BANDS, _ROWS = 16, 6
 _SHINGLE = 3  # words
-_WORDS = re.compile(r"[^\W_]+")
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.random.default_rng(1997).integers(1, 2**63, (2, _BANDS * _ROWS), dtype=np.uint64)
 _MIX[0] |= np.uint64(1)
 
 
 def words_of(texts: Iterable[str]) -> list[str]:
-    """Returns the words that a key is made of.
+    """Returns the words that a key is made of: letters and digits, and signs on or below them.
+
+    Vowels of many scripts are such signs, and words that differ in a vowel are different words.
 
     Example:
         >>> words_of(["Total:", "12.50 EUR", "TOTAL"])
         ['total', '12', '50', 'eur', 'total']
+        >>> words_of(["\u0930\u093e\u091c"]) == words_of(["\u0930\u094b\u091c"])
+        False
     """
-    return _WORDS.findall(unicodedata.normalize("NFKC", " ".join(texts)).casefold())
+    text = unicodedata.normalize("NFKC", " ".join(texts)).casefold().replace("_", " ")
+    text = text.replace("i\u0307", "i")  # of the Turkish capital, which has its dot apart
+    signs = "" if text.isascii() else "".join(sorted(filter(_is_sign, set(text))))
+    return re.findall(rf"\w[\w{signs}]*", text)
+
+
+def _is_sign(character: str) -> bool:
+    """Returns whether a character is a part of the letter before it, and says which it is."""
+    is_mark = unicodedata.category(character)[0] == "M"
+    return is_mark and "VARIATION SELECTOR" not in unicodedata.name(character, "")
 
 
 def key_of(words: Sequence[str]) -> bytes:

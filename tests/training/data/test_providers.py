@@ -73,6 +73,22 @@ def test_spellings_of_one_provider_are_on_one_side() -> None:
     assert sum("company7" in side for side in sides) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("\u0930\u093e\u091c", "\u0930\u094b\u091c"), ("\u0e14\u0e35", "\u0e14\u0e39")],
+)
+def test_names_that_differ_in_a_vowel_sign_are_two(name: str, other: str) -> None:
+    """Of Hindi and Thai: of one record, either could be taken for the other's."""
+    assert len(providers.grouped([of(name, "a"), of(other, "b")])) == 2
+
+
+def test_a_turkish_name_is_one_in_capitals() -> None:
+    assert (
+        len(providers.grouped([of("\u0130stanbul A.\u015e.", "a"), of("istanbul a\u015f", "b")]))
+        == 1
+    )
+
+
 @pytest.mark.parametrize("spelling", ["Acme SA", "ACME S.A.", "Ac-me/S. A.", "\uff21cme  sa"])
 def test_names_are_one_that_differ_in_case_blanks_or_punctuation(spelling: str) -> None:
     """As the certificate of a guarantee for each provider says: all of these are one record."""

@@ -116,6 +116,18 @@ EXPECTED = {
 }
 
 
+def test_companies_that_differ_in_a_vowel_sign_are_two_providers(tmp_path: Path) -> None:
+    companies = ("\u0e23\u0e49\u0e32\u0e19\u0e14\u0e35", "\u0e23\u0e49\u0e32\u0e19\u0e14\u0e39")
+    path = write_lines(
+        tmp_path / "set",
+        *(
+            entry(name, entities={**ENTITIES, "company": company})
+            for name, company in zip(("X1", "X2"), companies, strict=True)
+        ),
+    )
+    assert {item.provider for item in sroie.read(path, Problems())} == {*companies}
+
+
 def test_reads_lines_of_json(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "set", entry("X2"), entry("X1"))
     problems = Problems()

@@ -101,7 +101,7 @@ def name_of(labelled: LabelledDocument) -> str:
 
 
 def folded(name: str) -> str:
-    """Returns a name as names are compared: its letters and digits alone, in lower case."""
+    """Returns a name as names are compared: letters, their signs and digits, in lower case."""
     return "".join(duplicates.words_of([name]))
 
 

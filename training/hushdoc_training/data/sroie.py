@@ -37,6 +37,7 @@ from hushdoc.labels import LabelledDocument, LabelSet, Question, Span, spans_fro
 from hushdoc_training.data import annotated_pages, json_lines, totals
 from hushdoc_training.data.corpus import Corpus, Problems
 from hushdoc_training.data.lines import Line, in_reading_order, line, words_of
+from hushdoc_training.data.providers import folded
 from hushdoc_training.data.values import Characters, comparable
 
 FIELDS = ("total", "date", "company", "address")
@@ -296,7 +297,7 @@ def _labelled(
         document=document,
         spans=tuple(sorted(spans)),
         questions=tuple(questions),
-        provider=comparable(values.get("company", "")) or None,
+        provider=folded(values.get("company", "")) or None,
         document_type="receipt",
     )
 
