@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hushdoc.__main__ import main
 from hushdoc.commands.command_line import build_parser
+from hushdoc.labels import LabelledDocument
 from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.commands import kie_scores
@@ -174,6 +177,29 @@ def test_what_is_held_out_is_scored_and_not_trained_on(
         *(f"{value:.3f}" for value in (total.precision, total.recall, total.f1)),
     ]
     assert "note:" not in printed
+
+
+def test_a_window_less_moves_no_other_window_to_the_held_out_side(data: Path) -> None:
+    """Where windows are protected; a document's words would decide of all its other windows."""
+    read = dataset.read(dataset.Source(location=str(data)))
+    documents = [replace(labelled, provider=None) for labelled in read]
+    given = ("train", "kie", "--data", str(data), "--private-numbers", "shown", "--out", "nowhere")
+    window = ("--held-out", "0.4", "--privacy-unit", "sequence")
+
+    def trained(read: Sequence[LabelledDocument], *chosen: str) -> set[str]:
+        options = build_parser().parse_args([*given, *chosen])
+        with kie_scores.sides(options, read, images=False) as sides:
+            return {labelled.document.id for labelled in sides.train}
+
+    shorter = [without_its_last_words(labelled) for labelled in documents]
+    assert trained(shorter, *window) == trained(documents, *window) != trained(documents)
+    assert trained(shorter, *window[:2]) != trained(documents, *window[:2])
+
+
+def without_its_last_words(labelled: LabelledDocument) -> LabelledDocument:
+    (page,) = labelled.document.pages
+    document = replace(labelled.document, pages=(replace(page, words=page.words[:-9]),))
+    return LabelledDocument(document=document, spans=())
 
 
 def test_a_score_on_invented_documents_says_so(

@@ -55,7 +55,8 @@ def add_options(parser: CommandParser, group: argparse._ArgumentGroup) -> None:
         default=0.0,
         metavar="SHARE",
         help="share of --data that is scored once training has ended, and never trained on: of its "
-        "providers, or of its documents where those are not known, by their digests (default: 0)",
+        "providers, or of its documents where those are not known, by their digests, or by their "
+        "ids with --privacy-unit sequence (default: 0)",
     )
     group.add_argument(
         "--test",
@@ -130,7 +131,10 @@ def sides(
     train: Sequence[LabelledDocument] = documents
     scored: list[Scored] = []
     if options.held_out:
-        made = splits.split(documents, held_out=options.held_out, traits=splits.traits_of)
+        windows = takes_noise(options) and options.privacy_unit == "sequence"
+        made = splits.split(
+            documents, held_out=options.held_out, traits=splits.traits_of, whole=not windows
+        )
         train = made.train
         for line in made.lines():
             print(f"Held out:   {line}", flush=True)

@@ -4,7 +4,8 @@
 of its provider where it has one, else of its words, and of its id where it has none of either.
 Nobody draws it, so nobody can draw again until a score is pleasant; it is the same whatever the
 order of the documents and whichever others there are. All documents of a provider are on one side,
-and so are all with the same words and no provider.
+and so are all with the same words and no provider. Where windows of tokens are protected, words
+decide nothing: of a document with a window less all other windows could change sides.
 
 **Look-alikes** are documents with the same words (`duplicates.key_of`), or nearly the same by
 MinHash (`duplicates.look_alikes`). Where one of two is trained on and the other would be held out,
@@ -117,6 +118,7 @@ def split(
     held_out: float,
     traits: Callable[[Item], Traits],
     salt: str = SALT,
+    whole: bool = True,
 ) -> Split[Item]:
     """Returns documents on two sides, of which `held_out` is about the share that is scored.
 
@@ -128,6 +130,8 @@ def split(
         held_out: From 0 to below 1.
         traits: What is read of each, such as `traits_of`.
         salt: A public text; `inner` makes others, for splits of the part to train on.
+        whole: Whether a record is no less than a document. Of windows, of which one less leaves
+            others behind, the side follows from the document's provider or id, not from its words.
 
     Raises:
         ValueError: The share is none.
@@ -136,7 +140,7 @@ def split(
         raise ValueError(f"held_out is {held_out}; expected a share from 0 to below 1.")
     read = [traits(item) for item in documents]
     words = [duplicates.words_of(found.texts) for found in read]
-    groups = [_group(found, said) for found, said in zip(read, words, strict=True)]
+    groups = [_group(found, said if whole else ()) for found, said in zip(read, words, strict=True)]
     scored = [is_held_out(group, held_out, salt=salt) for group in groups]
     train = [place for place, out in enumerate(scored) if not out]
     test = [place for place, out in enumerate(scored) if out]
