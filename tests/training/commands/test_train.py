@@ -82,6 +82,25 @@ def test_data_that_are_not_there_are_exit_code_3(
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("copies", [1, 2])
+def test_no_document_is_left_out_as_a_copy_where_windows_are_protected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], copies: int
+) -> None:
+    """Of either with a window less it is no copy, and all its windows would be trained on."""
+    for folder in ("box", "key", "img"):
+        (tmp_path / folder).mkdir()
+    for name in ("X1", "X1(1)")[:copies]:
+        (tmp_path / "box" / f"{name}.csv").write_text("1,1,9,1,9,9,1,9,TOTAL 9.00")
+        (tmp_path / "key" / f"{name}.json").write_text('{"total": "9.00"}')
+        Image.new("L", (10, 10)).save(tmp_path / "img" / f"{name}.jpg")
+    asked = ("--data", tmp_path, "--schema", "sroie", "--privacy-unit", "sequence")
+    assert train(*asked, "--start", tmp_path / "nowhere", "--out", tmp_path / "run") != 0
+    said = capsys.readouterr().err
+    assert ("such as X1(1). Reading leaves them out" in said) == (copies == 2)
+    assert train(*asked[:4], "--start", tmp_path / "nowhere", "--out", tmp_path / "run") != 0
+    assert "Reading leaves them out" not in capsys.readouterr().err
+
+
 def receipts_of_two_pages() -> Iterator[LabelledDocument]:
     """Yields invented receipts, each with a page before it that holds no word."""
     config = invented.InventedConfig(document_types=("receipt",))

@@ -277,7 +277,7 @@ def run_simulate(options: argparse.Namespace) -> int:
     source = dataset.Source(location=options.data, documents=options.documents, seed=options.seed)
     if options.documents is not None and not source.is_invented:
         options.parser.error(FIRST_DOCUMENTS)
-    documents = dataset.read(source)
+    documents = dataset.read(source, windows=options.privacy_unit == "sequence")
     start = starts.with_overlap(_start(options, documents, source), options.public_overlap)
     settings = _settings(options)
     plan = _plan(options, federated_parties.numbers_of(start, settings, options.algorithm))

@@ -230,7 +230,7 @@ def run_client(options: argparse.Namespace) -> int:
         wait=options.wait,
     )
     start = _start(options, roster)
-    documents = dataset.read(source)
+    documents = dataset.read(source, windows=plan.privacy_unit == "sequence")
     if documents:  # whoever has none takes part all the same
         task_of(start).readable(documents, start)  # or a round would fail by a document
     ledger = None if options.ledger is None else Ledger.open(options.ledger)

@@ -230,6 +230,7 @@ def run(options: argparse.Namespace) -> int:
             schema=schema if plan is None else None,
             seen=progress.show,
             report=kie_data.reporter(source, hidden=hidden),
+            windows=plan is not None and plan.privacy_unit == "sequence",
         )
         if sealed is None
         else nullcontext(list(dataset.known(sealed, schema))) as documents,

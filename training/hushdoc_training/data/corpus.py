@@ -10,6 +10,9 @@ from pathlib import Path
 
 from hushdoc.labels import LabelledDocument, LabelSet
 
+COPY = "copy under another name, left out"
+"""A problem of a document that is left out because another one is the same."""
+
 EXAMPLES = 5
 """How many cases of each problem are kept by name; all are counted."""
 

@@ -38,7 +38,7 @@ from hushdoc_training.data import (
     wildreceipt,
     xfund,
 )
-from hushdoc_training.data.corpus import Corpus, Problems
+from hushdoc_training.data.corpus import COPY, Corpus, Problems
 
 CORPORA: tuple[Corpus, ...] = tuple(
     module.CORPUS
@@ -113,11 +113,16 @@ def read(
     schema: LabelSet | None = None,
     seen: Seen = _unseen,
     report: Report = _unreported,
+    windows: bool = False,
 ) -> Sequence[LabelledDocument]:
     """Returns the source's documents, and reports which reader took them and what was odd.
 
+    Where windows of them are protected none may be left out as a copy of another: of either with a
+    window less it would not be one, and all its windows would come.
+
     Raises:
-        AnnotationError: No reader knows the files, or a label is outside the schema.
+        AnnotationError: No reader knows the files, a label is outside the schema, or a copy would
+            be left out where windows are protected.
         InputError: A file is damaged; its subclasses say what was found.
     """
     problems = Problems()
@@ -126,6 +131,14 @@ def read(
         return _counted(stream(source, problems), count, seen)
     title = corpus_of(Path(source.location)).title
     found = list(known(stream(source, problems), schema))
+    if windows and problems.counts[COPY]:
+        raise AnnotationError(
+            f"'{printable(source.location)}' has documents that are copies of others under another "
+            f"name, such as {problems.examples[COPY][0]}. Reading leaves them out, and whether one "
+            "is left out depends on another, which a guarantee for each window does not cover. "
+            "Take them out of the data, protect documents instead (--privacy-unit document), or "
+            "train on what `hushdoc data convert` writes of them."
+        )
     report(f"Documents read: {len(found)} ({title})")
     for line in problems.lines():
         report(line)
@@ -199,13 +212,14 @@ def opened(
     schema: LabelSet | None = None,
     seen: Seen = _unseen,
     report: Report = _unreported,
+    windows: bool = False,
 ) -> Iterator[Sequence[LabelledDocument]]:
     """Yields what `read` returns; images of invented pages are files until the context closes.
 
     Other corpora have images of their own.
     """
     if not (images and source.is_invented):
-        yield read(source, schema=schema, seen=seen, report=report)
+        yield read(source, schema=schema, seen=seen, report=report, windows=windows)
         return
     config = _config(source)
     count = source.documents or NUM_INVENTED

@@ -35,7 +35,7 @@ from hushdoc.document.page import Page
 from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument, LabelSet, Question, Span, spans_from_words
 from hushdoc_training.data import annotated_pages, json_lines, totals
-from hushdoc_training.data.corpus import Corpus, Problems
+from hushdoc_training.data.corpus import COPY, Corpus, Problems
 from hushdoc_training.data.lines import Line, in_reading_order, line, words_of
 from hushdoc_training.data.providers import folded
 from hushdoc_training.data.values import Characters, comparable
@@ -185,7 +185,7 @@ def _from_folders(folders: _Folders, problems: Problems) -> Iterator[LabelledDoc
         if name not in keys:
             problems.add("boxes without a key, left out", name)
         elif name in copies:
-            problems.add("copy under another name, left out", name)
+            problems.add(COPY, name)
         else:
             with reading_as("a receipt", str(path), error=AnnotationError):
                 image = images.get(name, folders.images / f"{name}.jpg")
