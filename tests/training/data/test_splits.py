@@ -127,9 +127,29 @@ def test_look_alikes_of_trained_documents_leave_the_score_and_stay_untrained() -
     assert made.lines() == [
         "1 document of 1 group to train on, 1 of 1 held out",
         "joined to groups: 3 by provider",
-        "left out, as they are copies of documents to train on: 1 with nearly the same words, "
+        "left out of the score, beside documents to train on: 1 with nearly the same words, "
         "1 with the same words",
     ]
+
+
+def test_a_provider_in_another_spelling_is_in_no_score_beside_its_own_documents() -> None:
+    """Names are one provider's whatever blanks they have, and words of a name decide on a side."""
+    pairs = [(f"co m{number}", f"com{number}") for number in range(50)]
+    trained, other = next(
+        pair
+        for pair in pairs
+        if [splits.is_held_out(("provider", name.encode()), 0.4) for name in pair] == [False, True]
+    )
+    documents = [
+        Traits("trained", essay(1), trained),
+        Traits("spelled otherwise", essay(2), other),
+        Traits("another", essay(3), PROVIDERS[True]),
+    ]
+    made = split(documents)
+    assert (ids(made.train), ids(made.held_out)) == ({"trained"}, {"another"})
+    assert made.left_out == (Copy("spelled otherwise", "trained", "the same provider"),)
+    found = splits.providers_shared(documents[1:], documents[:1], traits=lambda item: item)
+    assert found == [trained, None]
 
 
 def test_the_share_is_about_that_of_the_groups_and_salts_are_other_splits() -> None:

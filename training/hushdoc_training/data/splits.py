@@ -9,7 +9,9 @@ decide nothing: of a document with a window less all other windows could change 
 
 **Look-alikes** are documents with the same words (`duplicates.key_of`), or nearly the same by
 MinHash (`duplicates.look_alikes`). Where one of two is trained on and the other would be held out,
-the latter is left out of the score. It is never moved to the other side.
+the latter is left out of the score. It is never moved to the other side. So are documents of a
+provider that is trained on in another spelling: the side is that of a name's words, and names of
+other blanks and punctuation are one provider's.
 
 **What that means for privacy.** One document more or less changes the part that is trained on by
 that document and nothing else, so what private training guarantees about its documents it
@@ -32,6 +34,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from hushdoc.arguments import counted
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import duplicates
+from hushdoc_training.data import providers
 
 Item = TypeVar("Item")
 
@@ -48,11 +51,11 @@ class Traits(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """A document and one that it is a copy of, by their ids."""
+    """A document and one that it is a copy of, or has the provider of, by their ids."""
 
     id: str
     of: str
-    how: str  # "the same words", "nearly the same words"
+    how: str  # "the same words", "nearly the same words", "the same provider"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +89,7 @@ class Split(Generic[Item]):
             f"train on, {len(self.held_out)} of {self.groups[1]} held out",
             *([f"joined to groups: {joined}"] if joined else []),
             *(
-                [f"left out, as they are copies of documents to train on: {left_out}"]
+                [f"left out of the score, beside documents to train on: {left_out}"]
                 if left_out
                 else []
             ),
@@ -148,6 +151,11 @@ def split(
         [(read[place].id, words[place]) for place in test],
         [(read[place].id, words[place]) for place in train],
     )
+    known = _known_providers(read[place] for place in train)
+    for at, place in enumerate(test):  # in a spelling of other blanks its side is its own
+        of = known.get(providers.folded(read[place].provider or ""))
+        if copies[at] is None and of is not None:
+            copies[at] = Copy(read[place].id, of.id, "the same provider")
     kept = [place for place, copy in zip(test, copies, strict=True) if copy is None]
     return Split(
         train=tuple(documents[place] for place in train),
@@ -181,9 +189,15 @@ def providers_shared(
     documents: Iterable[Item], train: Iterable[Item], *, traits: Callable[[Item], Traits]
 ) -> list[str | None]:
     """Returns the provider of each document, where one of `train` has the same; else None."""
-    known = {_provider(traits(item)) for item in train}
-    found = [_provider(traits(item)) for item in documents]
-    return [name if name and name in known else None for name in found]
+    known = _known_providers(map(traits, train))
+    found = [providers.folded(traits(item).provider or "") for item in documents]
+    return [_provider(known[name]) if name in known else None for name in found]
+
+
+def _known_providers(train: Iterable[Traits]) -> dict[str, Traits]:
+    """Returns a document of each provider, by its name as records are grouped by it."""
+    found = {providers.folded(item.provider or ""): item for item in train}
+    return {name: item for name, item in found.items() if name}
 
 
 def _provider(found: Traits) -> str:
