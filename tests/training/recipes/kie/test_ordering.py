@@ -13,7 +13,7 @@ import pytest
 from hushdoc.document.document import Document
 from hushdoc.labels import LabelledDocument, Question, Span, tags_from_spans
 from hushdoc.reading import reading_order
-from hushdoc.runtime.encoding import Preprocessing, laid_out
+from hushdoc.runtime.encoding import Encoder, Preprocessing, laid_out
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.recipes.kie import records as ordering
 from hushdoc_training.recipes.kie import start as kie_start
@@ -77,6 +77,37 @@ def test_pages_without_segments_have_the_lines_that_run_time_finds(
         assert ordered == replace(labelled, document=used)
         assert ordered.document.pages[0].segment_boxes() != [word.box for word in bare.words]
     assert ordering.in_order(receipts, segments) == receipts
+
+
+def test_where_windows_are_protected_a_segment_tells_of_no_other_window(
+    small_start: kie_start.Start, receipts: list[LabelledDocument]
+) -> None:
+    """Its box was around all its words, wherever the windows of the page were cut."""
+    settings = replace(small_start.preprocessing, box_level="segment", max_tokens=16, overlap=0)
+    encoder = Encoder(small_start.tokenizer_json, settings)
+    (page,) = receipts[0].document.pages
+    one_segment = replace(page, words=tuple(replace(word, segment=0) for word in page.words))
+
+    def boxes(words: int, unit: str) -> list[list[list[int]]]:
+        """Returns those of each window of the page's first words."""
+        shorter = replace(one_segment, words=one_segment.words[:words])
+        document = replace(receipts[0].document, pages=(shorter,))
+        labelled = LabelledDocument(document=document, spans=())
+        found = records_of([labelled], encoder, small_start.labels, unit=unit)
+        return [
+            window.page.boxes[window.start : window.stop].tolist()
+            for record in found
+            for window in record
+        ]
+
+    whole = boxes(len(page.words), "sequence")
+    assert len(whole) > 3
+    for words in range(1, len(page.words)):
+        shorter = boxes(words, "sequence")
+        assert shorter[:-1] == whole[: len(shorter) - 1]
+    assert len({tuple(box) for window in whole for box in window}) == len(whole)
+    together = boxes(len(page.words), "document")
+    assert len({tuple(box) for window in together for box in window}) == 1
 
 
 def test_labels_move_with_their_words(receipts: list[LabelledDocument]) -> None:

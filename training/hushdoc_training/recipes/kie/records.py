@@ -13,6 +13,7 @@ import torch
 from torch.nn import functional
 
 from hushdoc.document.document import Document
+from hushdoc.document.page import Page
 from hushdoc.labels import (
     LabelledDocument,
     LabelSet,
@@ -78,11 +79,17 @@ class TensorBatch:
 
 
 def windows_of(
-    labelled: LabelledDocument, encoder: Encoder, labels: LabelSet, *, overlap: int = 0
+    labelled: LabelledDocument,
+    encoder: Encoder,
+    labels: LabelSet,
+    *,
+    overlap: int = 0,
+    alone: bool = False,
 ) -> list[Window]:
     """Returns a document's windows with their targets.
 
-    Only the first token of a word carries its label (PrIeD-KIE, section 4.2).
+    Only the first token of a word carries its label (PrIeD-KIE, section 4.2). Windows that are to
+    be `alone` have no box that says where words of others stand.
     """
     number = {tag: index for index, tag in enumerate(labels.tags)}
     made = []
@@ -94,9 +101,10 @@ def windows_of(
         targets = np.where(encoded.first, tags[encoded.words], IGNORED)
         capacity = encoder.preprocessing.capacity
         for start, stop in windows.split(encoded, capacity=capacity, overlap=overlap):
+            shared = alone and encoder.preprocessing.box_level == "segment"
             made.append(
                 Window(
-                    page=encoded,
+                    page=_with_own_segments(encoded, start, stop, page) if shared else encoded,
                     start=start,
                     stop=stop,
                     targets=targets[start:stop],
@@ -104,6 +112,17 @@ def windows_of(
                 )
             )
     return made
+
+
+def _with_own_segments(encoded: EncodedPage, start: int, stop: int, page: Page) -> EncodedPage:
+    """Returns a page on which a window's segments reach around its own words alone."""
+    words = encoded.words[start:stop]
+    first = int(words[0])
+    own = replace(page, words=page.words[first : int(words[-1]) + 1]).segment_boxes()
+    scaled = [box.normalized(width=page.width, height=page.height) for box in own]
+    boxes = encoded.boxes.copy()
+    boxes[start:stop] = np.asarray(scaled, dtype=np.int64)[words - first]
+    return replace(encoded, boxes=boxes)
 
 
 def known_labels(
@@ -157,7 +176,8 @@ def records_of(
 ) -> Records[Window]:
     """Returns the records that a privacy unit, document or sequence, makes of documents."""
     ordered = in_order(documents, encoder.preprocessing)
-    grouped = [tuple(windows_of(labelled, encoder, labels)) for labelled in ordered]
+    apart = unit == "sequence"
+    grouped = [tuple(windows_of(labelled, encoder, labels, alone=apart)) for labelled in ordered]
     if unit == "sequence":
         alone: list[Record] = [(window,) for record in grouped for window in record]
         return Records(alone, unit="sequence")
