@@ -313,6 +313,15 @@ def _raw(content: bytes) -> Callable[[Path], Path]:
     return write
 
 
+def _empty_rows(path: Path) -> Path:
+    """Returns a file whose array has a hundred million rows of no number."""
+    row = {**rows()[1], "ocr_normalized_boxes": np.zeros((3, 0))}
+    content = pickle.dumps(np.array([{}, row], dtype=object), protocol=3)
+    assert content.count(b"K\x03K\x00") == 1
+    many = content.replace(b"K\x03K\x00", b"J" + (10**8).to_bytes(4, "little") + b"K\x00")
+    return _raw(many)(path)
+
+
 MALFORMED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "dotted name": (_raw(b"\x80\x04\x8c\x05numpy\x8c\x0edtype.__init__\x93."), "dtype.__init__"),
     "numbers": (lambda path: (np.save(path, np.zeros(3)), path)[1], "float64 and 1 dimensions"),
@@ -322,6 +331,7 @@ MALFORMED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "cut": (_raw(pickle.dumps(np.array(rows(), dtype=object))[:-40]), "can't be read as an array"),
     "persistent": (_raw(b"\x80\x04\x8c\x01aQ."), "outside of the file"),
     "endless": (_raw(b"\x80\x04]\x94h\x00a."), "no list of a header and rows"),
+    "empty rows": (_empty_rows, "row 1.*100000000, 0. has empty rows"),
     "not a record": (lambda path: imdb(path, [{}, "x"]), "row 1.*it is str, not a record"),
     "no words": (lambda path: imdb(path, [{}, {"question": "?"}]), "row 1"),
     "tokens": (

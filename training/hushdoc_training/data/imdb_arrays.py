@@ -106,6 +106,8 @@ class _Array:
         sizes = [size for size in shape if type(size) is int and size >= 0]
         if len(sizes) != len(shape) or not isinstance(kind, _Type):
             raise MalformedError("an array has no shape or no type")
+        if 0 in sizes[1:] and sizes[0]:  # any number of empty lists, out of no content
+            raise MalformedError(f"an array of shape {short_repr(sizes)} has empty rows")
         if kind.code in ("O", "O8") and isinstance(content, list):
             if sizes != [len(content)]:
                 raise MalformedError(f"an array of shape {short_repr(sizes)} has other content")
