@@ -126,6 +126,33 @@ def test_answers_in_several_parts_are_one_document(fixtures: Path) -> None:
         reading.from_textract(halves[:1])
 
 
+def with_rich_cell(fixtures: Path, said: str) -> dict[str, Any]:
+    """Returns docling's answer about a table in whose last cell it found a picture, too."""
+    data: dict[str, Any] = json.loads((fixtures / "docling.json").read_text())
+    (table,), texts = data["tables"], data["texts"]
+    place = {"l": 212.0, "t": 141.0, "r": 369.0, "b": 117.0, "coord_origin": "BOTTOMLEFT"}
+    prov = [{"page_no": 1, "bbox": place, "charspan": [0, len(said)]}]
+    data["pictures"] = [{"children": [], "label": "picture", "prov": prov}]
+    texts.append({"children": [], "label": "text", "prov": prov, "orig": said, "text": said})
+    within = [{"$ref": f"#/texts/{len(texts) - 1}"}, {"$ref": "#/pictures/0"}]
+    data["groups"] = [{"children": within, "label": "unspecified", "name": "rich_cell_group_1_1_0"}]
+    table["children"] = [{"$ref": "#/groups/0"}]
+    table["data"]["table_cells"][1]["ref"] = {"$ref": "#/groups/0"}
+    return data
+
+
+def test_the_text_of_a_rich_cell_is_read_once(fixtures: Path) -> None:
+    """Docling has it twice: as the cell's, and in an item that the cell refers to."""
+    data = with_rich_cell(fixtures, "12.50 EUR")
+    (page,) = reading.from_docling(data).pages
+    assert [word.text for word in page.words] == TEXT
+    assert page.words[9].box.to_list() == [212, 339, 369, 363]
+    data["tables"][0]["children"] = []  # then nothing but the cell says it
+    assert [word.text for word in reading.from_docling(data).pages[0].words] == TEXT
+    other = reading.from_docling(with_rich_cell(fixtures, "x^2")).pages[0].words
+    assert [word.text for word in other] == [*TEXT, "x^2"]
+
+
 def test_references_in_a_circle_end(fixtures: Path) -> None:
     data = json.loads((fixtures / "docling.json").read_text())
     data["texts"][2]["children"] = [{"$ref": "#/texts/0"}, {"$ref": "#/texts/2"}]

@@ -40,8 +40,9 @@ def from_docling(
     with reading_as("a DoclingDocument", id):
         data = _unwrapped(data)
         pieces: dict[int, list[_Piece]] = {int(name): [] for name in data["pages"]}
+        groups: set[str] = set()
         for item in _items(data):
-            for piece in _pieces(item, id):
+            for piece in _pieces(item, data, groups, id):
                 pieces[piece[1]].append(piece)
         for name, page in sorted(data["pages"].items(), key=lambda entry: int(entry[0])):
             size = page["size"]
@@ -73,13 +74,18 @@ def _items(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             if child is None:
                 pending.pop()
                 continue
-            reference = child["$ref"] if "$ref" in child else child["cref"]
+            reference = _reference(child)
             if reference in seen:
                 continue
             seen.add(reference)
             item = _resolved(data, reference)
             yield item
             pending.append(iter(item.get("children") or ()))
+
+
+def _reference(child: Mapping[str, Any]) -> str:
+    reference: str = child["$ref"] if "$ref" in child else child["cref"]
+    return reference
 
 
 def _resolved(data: Mapping[str, Any], reference: str) -> Mapping[str, Any]:
@@ -93,12 +99,16 @@ def _resolved(data: Mapping[str, Any], reference: str) -> Mapping[str, Any]:
     return item
 
 
-def _pieces(item: Mapping[str, Any], id: str) -> Iterator[_Piece]:
-    """Yields the texts of an item with their places."""
+def _pieces(
+    item: Mapping[str, Any], data: Mapping[str, Any], groups: set[str], id: str
+) -> Iterator[_Piece]:
+    """Yields the texts of an item with their places; `groups` keeps those of rich cells."""
     places = item.get("prov") or ()
     if isinstance(item.get("data"), Mapping):
+        below = {*map(_reference, item.get("children") or ())} - groups
+        groups |= below
         for cell in item["data"].get("table_cells") or ():
-            if cell["text"].strip():
+            if cell["text"].strip() and not _said_below(cell, below, data):
                 place = _first(places, cell["text"], id)
                 yield cell["text"], _page(place), cell.get("bbox") or place["bbox"]
     elif isinstance(item.get("graph"), Mapping):
@@ -109,6 +119,27 @@ def _pieces(item: Mapping[str, Any], id: str) -> Iterator[_Piece]:
                 yield cell["text"], _page(place), place["bbox"]
     elif (text := item.get("text")) is not None and text.strip():
         yield from _parts(text, places, _first(places, text, id))
+
+
+def _said_below(cell: Mapping[str, Any], below: set[str], data: Mapping[str, Any]) -> bool:
+    """Returns whether the items that a rich cell refers to say its text again, and no more.
+
+    They are read below the table, with places of their own.
+    """
+    reference = None if cell.get("ref") is None else _reference(cell["ref"])
+    if reference is None or reference not in below:
+        return False
+    below.remove(reference)  # no other cell's
+    said: list[str] = []
+    left = len(cell["text"])
+    for child in _resolved(data, reference).get("children") or ():
+        text: str = _resolved(data, _reference(child)).get("text") or ""
+        left -= len(text)
+        if left < 0:  # an item may be named any number of times
+            return False
+        said += text.split()
+    own: str = cell["text"]
+    return said == own.split()
 
 
 def _parts(
