@@ -163,6 +163,8 @@ def _decoded(content: bytes) -> Image.Image:
 
 
 def _num_frames(image: Image.Image, id: str, limits: ReadingLimits) -> int:
+    if image.format == "TIFF":
+        return _num_tiff_pages(image, id, limits)
     count = int(getattr(image, "n_frames", 1))
     if image.format == "MPO":  # a photo with its preview or depth
         return 1
@@ -174,6 +176,17 @@ def _num_frames(image: Image.Image, id: str, limits: ReadingLimits) -> int:
     if count > limits.max_pages:
         raise too_many_pages(id, count, limits)
     return count
+
+
+def _num_tiff_pages(image: Image.Image, id: str, limits: ReadingLimits) -> int:
+    """Returns how many images a TIFF file has; Pillow's count compares each with all others."""
+    for count in range(1, limits.max_pages + 1):
+        try:
+            image.seek(count)
+        except EOFError:
+            image.seek(0)
+            return count
+    raise too_many_pages(id, None, limits)
 
 
 def _require_size(image: Image.Image, id: str, frame: int, limits: ReadingLimits) -> None:
