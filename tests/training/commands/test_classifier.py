@@ -205,6 +205,24 @@ def test_an_update_of_a_private_table_adds_both_trainings_up(
     assert main([*verify, "12"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("said", "stated"), [((), "unknown"), (("--public-overlap", "none"), "none")]
+)
+def test_an_update_is_asked_anew_how_far_public_texts_hold_its_documents(
+    tmp_path: Path, said: tuple[str, ...], stated: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The public texts of the first table are those that are protected now."""
+    archive = further(tmp_path)
+    private = ("--mode", "dp-sgd", "--expected-records", 200, "--no-audit")
+    public = ("--public", archive, "--public-overlap", "none")
+    assert train(messages(tmp_path), tmp_path / "first", *private, *public) == 0
+    capsys.readouterr()
+    assert learn_on(archive, tmp_path / "first", tmp_path / "next", *private, *LATER, *said) == 0
+    assert ("--public-overlap" in capsys.readouterr().err) == (stated != "none")
+    (data,) = table_checkpoint.load(tmp_path / "next").claim.public_data
+    assert (data.name, data.overlap_with_protected) == (archive.name, stated)
+
+
 def test_an_update_on_documents_with_a_ledger_is_counted_there_and_once(tmp_path: Path) -> None:
     data, ledger = messages(tmp_path), str(tmp_path / "ledger")
     assert main(["ledger", "init", ledger, "--data", "our mail", "--epsilon", "8"]) == 0

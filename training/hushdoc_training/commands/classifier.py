@@ -60,10 +60,16 @@ def register(tasks: Subcommands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Trains; returns 0."""
     table_options.check_classifier(options)
+    from hushdoc_training import inherited_claims
     from hushdoc_training.recipes.hashed import classifier, private_runs, updates
     from hushdoc_training.recipes.hashed.table_tasks import WholeTexts
 
     before = None if options.update is None else updates.released(options.update)
+    if before is not None and options.mode == "dp-sgd":
+        before = replace(
+            before, claim=inherited_claims.with_overlap(before.claim, options.public_overlap)
+        )
+        training_options.warn_of_overlap(before.claim.public_data, options)
     with usage_errors(options):
         own = classifier.scheme(
             table_options.CLASSIFIER_ROWS if options.rows is None else options.rows
