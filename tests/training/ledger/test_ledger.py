@@ -198,12 +198,20 @@ def test_runs_of_one_ledger_cut_documents_into_the_same_records(
     windows = Ledger.create(
         tmp_path / "windows", data="invoices", unit="sequence", epsilon=4, delta=1e-5
     )
+    for untold in (
+        lambda: reserve(windows, "first", 5),
+        lambda: windows.require_room(step=STEP, steps=5, documents="d"),
+    ):
+        with pytest.raises(PrivacyError, match="does not say how documents are cut") as refused:
+            untold()
+        assert refused.value.code == "OTHER_RECORDS"
+    assert windows.runs() == ()
     reserve(windows, "first", 5, cut="128 tokens")
     reserve(windows, "again", 5, cut="128 tokens")
     windows.admit("more", reason="a document joined")
     reserve(windows, "joined", 5, cut="128 tokens", documents="more")
     windows.admit("256 tokens", reason="another declaration")
-    for counted, cut in ((ledger, "sentences"), (windows, "256 tokens"), (windows, "")):
+    for counted, cut in ((ledger, "sentences"), (windows, "256 tokens")):
         with pytest.raises(PrivacyError, match="cut into other windows") as refused:
             reserve(counted, "other", 5, cut=cut)
         assert refused.value.code == "OTHER_RECORDS"

@@ -256,9 +256,9 @@ class Ledger:
 
         `claim` and `documents` are digests: of the claim that it begins with, and of the documents'
         content. `cut` says how documents become the records that are protected, where these are
-        parts of them, and nothing where they are not. Raises PrivacyError BUDGET_EXCEEDED,
-        OTHER_DOCUMENTS, OTHER_RECORDS, RUN_CLOSED, or RUN_DIFFERS where the id was reserved for
-        something else.
+        parts of them, as windows ("sequence") always are, and nothing where they are not. Raises
+        PrivacyError BUDGET_EXCEEDED, OTHER_DOCUMENTS, OTHER_RECORDS, RUN_CLOSED, or RUN_DIFFERS
+        where the id was reserved for something else.
         """
         if not run_id or not 1 <= steps <= MAX_STEPS:
             raise ValueError(
@@ -355,6 +355,14 @@ class Ledger:
     ) -> None:
         known = self._contents(database)
         cuts = {commitment for commitment, reason in known.items() if reason == _CUT}
+        if self.unit == "sequence" and not cut:
+            raise PrivacyError(
+                f"The ledger '{self.path}' counts what is spent of each window of '{self.data}', "
+                "and the run does not say how documents are cut into windows, so that a window of "
+                "one run could be several of another. Say so: `cut` of `Terms` or of "
+                "`Ledger.reserve`, by the tokenizer, the windows' length and the order of words.",
+                code="OTHER_RECORDS",
+            )
         if runs and cuts != ({self.commitment(cut)} if cut else set()):
             raise PrivacyError(
                 f"The ledger '{self.path}' counts for records of '{self.data}' that this run does "
