@@ -10,6 +10,7 @@ from hypothesis import strategies as some
 from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.data import providers
+from hushdoc_training.recipes.docvqa import rows
 
 
 def of(provider: str | None, name: str) -> LabelledDocument:
@@ -95,6 +96,16 @@ def test_names_are_one_that_differ_in_case_blanks_or_punctuation(spelling: str) 
     whole = [of("acme s.a.", "a"), of(spelling, "b"), of("Acme SAS", "c")]
     assert [len(items) for items in providers.grouped(whole).values()] == [2, 1]
     both, *_ = providers.doubts(["acme s.a.", spelling, "Acme SAS"])
+    assert both.startswith("1 x provider in several spellings")
+
+
+def test_certificates_say_that_names_are_compared_by_letters_and_digits_alone() -> None:
+    """Signs such as "+" tell no two providers apart."""
+    names = ("C++ GmbH", "C GmbH")
+    assert providers.folded(names[0]) == providers.folded(names[1])
+    stated = rows.unit_definition("provider")
+    assert "by their letters, the marks on these, and digits alone, without case" in stated
+    (both,) = providers.doubts([*names, "Ocean Stores", "Acme SA"])[:1]
     assert both.startswith("1 x provider in several spellings")
 
 

@@ -39,7 +39,7 @@ UNKNOWN = frozenset(
 """Names that say that a provider is not known: documents under one of them are not of one."""
 
 MIN_LIKE = 6
-"""Names of fewer letters and digits are not compared but for case, blanks and punctuation."""
+"""Names of fewer letters and digits are compared as `folded` alone has them."""
 
 SHOWN = 5
 """How many doubtful names are told of each kind."""
@@ -101,7 +101,7 @@ def name_of(labelled: LabelledDocument) -> str:
 
 
 def folded(name: str) -> str:
-    """Returns a name as names are compared: letters, their signs and digits, in lower case."""
+    """Returns a name as names are compared: letters, marks on these and digits, in lower case."""
     return "".join(duplicates.words_of([name]))
 
 

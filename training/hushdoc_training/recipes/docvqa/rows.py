@@ -87,8 +87,9 @@ def unit_definition(unit: str) -> str:
         return f"{UNIT_DEFINITIONS[unit]}; {QUESTIONS}"
     return (
         f"{UNIT_DEFINITIONS[unit]}; which provider a document is of, it says itself, whatever "
-        "other documents there are; names are compared without case, blanks and punctuation, and "
-        f"a provider under several others is several; {QUESTIONS}"
+        "other documents there are; names are compared by their letters, the marks on "
+        "these, and digits alone, without case, and a provider under several others is several; "
+        f"{QUESTIONS}"
     )
 
 
