@@ -70,7 +70,9 @@ class Document:
             height: Page height in pixels.
             segments: One segment number (or None) for each word.
             id: A name for messages and results.
-            image: The page's image file, or its content.
+            image: The page's image file, or its content. Boxes are of it as it is viewed: a photo
+                turned by its EXIF orientation. Of one that is upside down nothing tells that its
+                words were read before it was turned, and redaction covers another place.
 
         Raises:
             InputError: The lists differ in length, or `check` finds something: BoxError, WordError
