@@ -26,6 +26,7 @@ from torch import nn
 from hushdoc.errors import PrivacyError
 from hushdoc_training.federated.central import ProviderTraining
 from hushdoc_training.federated.updates import LocalTraining, ProviderUpdates
+from hushdoc_training.privacy import earlier_steps
 from hushdoc_training.privacy.records import Records
 from hushdoc_training.runs import receipts
 from hushdoc_training.runs.private_run import PrivateRun
@@ -75,6 +76,13 @@ def changes(model: nn.Module, drawn: Sequence[int]) -> torch.Tensor:
         nn.utils.vector_to_parameters(start.clone(), model.parameters())
     optimizer.zero_grad()
     return total
+
+
+def test_a_later_training_knows_what_it_has_moved() -> None:
+    model = small_model()
+    with training(model) as run:
+        run.step()
+    assert {*earlier_steps.begun_with(model)} == {name for name, _ in model.named_parameters()}
 
 
 def test_a_step_adds_the_mean_of_clipped_changes() -> None:

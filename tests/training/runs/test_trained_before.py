@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from kie_training import OUTPUT, train_private
+from kie_training import OUTPUT, train_plain, train_private
 from private_simulator import example_records, small_model, squares
 from torch import nn
 
@@ -16,10 +17,11 @@ from hushdoc.errors import OutputWriteError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.privacy import earlier_steps
+from hushdoc_training.privacy import claims, earlier_steps
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import Records
+from hushdoc_training.recipes import starts
 from hushdoc_training.recipes.kie import start
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.runs import receipts
@@ -139,3 +141,69 @@ def test_a_run_that_failed_has_moved_its_start_too(
     with pytest.raises(PrivacyError) as found:
         train_private(small_start, receipts[:6], tmp_path / "second", settings=settings)
     assert found.value.code == "TRAINED_BEFORE"
+
+
+def left(small_start: start.Start, receipts: list[LabelledDocument], how: str, out: Path) -> None:
+    """Trains a start, whose model is moved, in one of three ways."""
+    if how == "private":
+        train_private(small_start, receipts[:6], out)
+    elif how == "open":
+        claim = claims.not_private("receipts", (), training={})
+        train_plain(small_start, receipts[:6], out, claim=claim)
+    else:
+        train_plain(small_start, receipts[:6], out, claim=claims.public((), training={}))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("open", "private"), ("public", "private"), ("open", "public"), ("private", "public")],
+)
+def test_training_without_privacy_moves_its_start_too(
+    small_start: start.Start,
+    receipts: list[LabelledDocument],
+    first: str,
+    second: str,
+    tmp_path: Path,
+) -> None:
+    """A claim of epsilon 8 would be of weights that had read the documents in the open."""
+    left(small_start, receipts, first, tmp_path / "first")
+    with pytest.raises(PrivacyError) as found:
+        left(small_start, receipts, second, tmp_path / "second")
+    assert found.value.code == "TRAINED_BEFORE"
+    assert not (tmp_path / "second").exists()
+
+
+def test_what_a_checkpoint_held_when_it_was_read_its_claim_tells_of(
+    small_start: start.Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    left(small_start, receipts, "public", tmp_path / "public")
+    begun = start.start_from(str(tmp_path / "public"), None)
+    copied = replace(begun, model=copy.deepcopy(begun.model))
+    left(copied, receipts, "private", tmp_path / "first")
+    start.start_from(str(tmp_path / "first"), None)  # to score it, say
+    with pytest.raises(PrivacyError) as found:
+        left(copied, receipts, "public", tmp_path / "second")
+    assert found.value.code == "TRAINED_BEFORE"
+    left(begun, receipts, "private", tmp_path / "third")  # nothing has moved it
+
+
+def test_a_moved_start_makes_no_roster(
+    small_start: start.Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    left(small_start, receipts, "private", tmp_path / "first")
+    with pytest.raises(PrivacyError) as found:
+        starts.require_told(small_start)
+    assert found.value.code == "TRAINED_BEFORE"
+
+
+def test_a_ledger_of_other_runs_does_not_count_what_a_start_holds(
+    small_start: start.Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="receipts", epsilon=30, delta=1e-5)
+    fresh = replace(small_start, model=copy.deepcopy(small_start.model))
+    left(small_start, receipts, "private", tmp_path / "first")  # without a ledger
+    train_private(fresh, receipts[:6], tmp_path / "second", ledger=ledger)
+    with pytest.raises(PrivacyError) as found:
+        train_private(small_start, receipts[:6], tmp_path / "third", ledger=ledger)
+    assert found.value.code == "TRAINED_BEFORE"
+    train_private(fresh, receipts[:6], tmp_path / "fourth", ledger=ledger)  # counted there twice

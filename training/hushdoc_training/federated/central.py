@@ -18,7 +18,7 @@ from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.federated.updates import ClientPlan, LocalTraining, ProviderUpdates
-from hushdoc_training.privacy import claims, same_records
+from hushdoc_training.privacy import claims, earlier_steps, same_records
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import ReceiptKept
@@ -88,13 +88,15 @@ class ProviderTraining(Generic[Example]):
         self._stream = self._noise()
         self._receipt = ReceiptKept(self._update.meter, self.view)
         self._left: Weights | None = None
+        self._moved = earlier_steps.Moved(self._tensors)
 
     def __enter__(self) -> Self:
         """Returns itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends the training, of which nothing is held."""
+        """Ends the training, of which nothing is held; a later one knows what it has moved."""
+        self._moved.end(self._tensors)
 
     @property
     def plan(self) -> PrivacyPlan:

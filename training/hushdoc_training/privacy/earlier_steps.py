@@ -1,15 +1,17 @@
-"""Weights that private steps of this process have left, known by their content.
+"""Weights that trainings of this process have left, known by their content.
 
 A claim is of the steps of one training. Whoever trains further what another one has left (its
 output layer first, then all of it; or the same start once more, which the first run has moved)
 releases weights that hold the steps of both. So each training notes what it has moved, and a later
-one that begins with any of it says so. Other processes' steps are not known here: models are saved
-with their claims.
+one that begins with any of it says so. Trainings without privacy note theirs too: no claim of the
+start's own speaks of them. Other processes' steps are not known here: models are saved with their
+claims, and what a checkpoint held when it was read its claim tells of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,28 +20,62 @@ from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.ownership import some
 from hushdoc_training.privacy.released_state import checksums
 
-_LEFT: set[int] = set()
-"""Checksums of parameters as private steps left them."""
+_LEFT: dict[int, str | None] = {}
+"""Checksums of parameters as private steps left them, each with the id of the ledger that counts
+these steps: "" of none, None where nobody said."""
+
+_LEFT_OPENLY: dict[int, str | None] = {}
+"""The same of trainings without privacy, which no ledger counts."""
+
+_READ = "_hushdoc_read"
+"""What `read` keeps stands there in a model, so that copies of the model have it too."""
 
 
 class Moved:
     """Parameters of one training, whose content is noted where it has moved."""
 
-    def __init__(self, parameters: Mapping[str, torch.Tensor]) -> None:
+    def __init__(self, parameters: Mapping[str, torch.Tensor], *, private: bool = True) -> None:
         """Takes them as they are before the first step."""
         self._before = {*checksums(parameters).values()}
+        self._left = _LEFT if private else _LEFT_OPENLY
 
-    def end(self, parameters: Mapping[str, torch.Tensor]) -> None:
+    def end(self, parameters: Mapping[str, torch.Tensor], *, ledger: str | None = None) -> None:
         """Notes contents that none had before, under whatever name; once more does no harm."""
-        _LEFT.update({*checksums(parameters).values()} - self._before)
+        for value in {*checksums(parameters).values()} - self._before:
+            self._left[value] = self._left.get(value) if ledger is None else ledger
 
 
-def begun_with(model: nn.Module) -> tuple[str, ...]:
-    """Returns the names of a model's parameters that hold what private steps have left."""
+def begun_with(model: nn.Module, *, ledger: str | None = None) -> tuple[str, ...]:
+    """Returns the names of a model's parameters that hold what private steps have left.
+
+    With a ledger's id those alone whose steps another one is known to count, or none.
+    """
     if not _LEFT:
         return ()
     found = checksums(dict(model.named_parameters()))
-    return tuple(name for name, value in found.items() if value in _LEFT)
+    counted = () if ledger is None else (None, ledger)
+    return tuple(
+        name for name, value in found.items() if value in _LEFT and _LEFT[value] not in counted
+    )
+
+
+def read(model: nn.Module) -> None:
+    """Notes what a model holds that was just read with its claim, which tells of all of it."""
+    setattr(model, _READ, frozenset(checksums(dict(model.named_parameters())).values()))
+
+
+def untold(model: Any, *, claimed: bool, private: bool = True) -> tuple[str, ...]:
+    """Returns the names of a start's parameters that its claim can't tell of.
+
+    They hold what trainings of this process have left. With a claim (`claimed`) that is told of
+    what was read with it. Without `private` what private steps have left is passed over.
+    """
+    left = {*_LEFT_OPENLY, *(_LEFT if private else ())}
+    if not left:
+        return ()
+    told: frozenset[int] = getattr(model, _READ, frozenset()) if claimed else frozenset()
+    found = checksums(dict(model.named_parameters()))
+    return tuple(name for name, value in found.items() if value in left and value not in told)
 
 
 def refused(names: tuple[str, ...]) -> PrivacyError:

@@ -131,6 +131,7 @@ def roster_of(
         ValueError: The plan has another number of clients, or of numbers.
     """
     starts.require_public(start)
+    starts.require_told(start)
     _require_scalable(plan, settings)
     numbers = numbers_of(start, settings, plan.algorithm)
     if (plan.clients, plan.numbers) != (len(clients), numbers):

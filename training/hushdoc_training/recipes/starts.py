@@ -14,6 +14,8 @@ from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc.system import atomic_files
 from hushdoc_training import inherited_claims
+from hushdoc_training.privacy import earlier_steps
+from hushdoc_training.privacy.ownership import some
 from hushdoc_training.runs import continued, start_weights
 
 TOKENIZER = "tokenizer.json"
@@ -29,11 +31,16 @@ class Claimed(Protocol):
     def name(self) -> str: ...  # noqa: D102
 
 
-class Begun(Claimed, Protocol):
-    """A start that reads words: a model with its tokenizer and history."""
+class Modelled(Claimed, Protocol):
+    """A start of one model, with its history."""
 
     @property
     def model(self) -> nn.Module: ...  # noqa: D102
+
+
+class Begun(Modelled, Protocol):
+    """A start that reads words: a model with its tokenizer and history."""
+
     @property
     def tokenizer_json(self) -> str: ...  # noqa: D102
 
@@ -50,15 +57,31 @@ def with_overlap(start: Any, overlap: str) -> Any:
     return replace(start, claim=inherited_claims.with_overlap(start.claim, overlap))
 
 
-def added_to(start: Claimed) -> Claim | None:
+def added_to(start: Modelled) -> Claim | None:
     """Returns the start's claim that private training adds itself to; a PrivacyError refuses one.
 
     It is that of a start that was trained on synthetic documents; none of one of public documents.
     """
-    if inherited_claims.is_inherited(start.claim):
+    inherited = inherited_claims.is_inherited(start.claim)
+    # What private steps have left beside no claim to add to, a ledger may count.
+    require_told(start, private=inherited)
+    if inherited:
         return start.claim
     require_public(start)
     return None
+
+
+def require_told(start: Modelled, *, private: bool = True) -> None:
+    """Raises where a start's model was trained since, in this process: no claim tells of that."""
+    found = earlier_steps.untold(start.model, claimed=start.claim is not None, private=private)
+    if found:
+        raise PrivacyError(
+            f"The start '{start.name}' holds what an earlier training in this process had left "
+            f"({some(found)}), of which its own claim says nothing, so that no claim of what is "
+            "trained further would. Load or make the start anew for every training; what was "
+            "trained has its claim in the checkpoint that it left.",
+            code="TRAINED_BEFORE",
+        )
 
 
 def require_public(start: Claimed) -> None:
@@ -70,8 +93,9 @@ def require_public(start: Claimed) -> None:
         )
 
 
-def require_carried(start: Claimed, claim: Claim) -> None:
+def require_carried(start: Modelled, claim: Claim) -> None:
     """Raises unless the claim of training without noise says all that the start's claim says."""
+    require_told(start)
     if not continued.carries(claim, start.claim):
         require_public(start)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 
 from hushdoc.errors import CheckpointError, HushdocError
+from hushdoc_training.privacy import earlier_steps
 from hushdoc_training.runs import state
 from hushdoc_training.runs.run_folder import SETTINGS, Run
 from hushdoc_training.runs.step_log import StepLog, StepReport
@@ -92,7 +94,9 @@ def train_without_privacy(
 
     Where the disk is full the last saved state stays. A loss that is no number is a HushdocError.
     """
-    with state.locked(run.folder / SETTINGS):
+    moved = earlier_steps.Moved(dict(model.named_parameters()), private=False)
+    with state.locked(run.folder / SETTINGS), ExitStack() as last:
+        last.callback(lambda: moved.end(dict(model.named_parameters())))
         log = StepLog(run.log, run.run_id, private=False)
         restored, _ = state.restore(run.folder, model, optimizer)
         charged = max(restored, log.charged)

@@ -336,9 +336,11 @@ class PrivateRun:
         """Refuses a start that holds steps which the run's claim would leave out."""
         if self.terms is None or self.terms.declared.started_from is not None:
             return  # whoever makes the claim is asked, or it has the start's steps
-        statement = self.account.statement(0)
-        found = earlier_steps.begun_with(model)
-        if found and (statement is None or statement.num_runs < 2):
+        statement, ledger = self.account.statement(0), self.terms.ledger
+        several = statement is not None and statement.num_runs > 1
+        counts = ledger.ledger_id if ledger is not None and several else None
+        found = earlier_steps.begun_with(model, ledger=counts)
+        if found:
             raise earlier_steps.refused(found)
 
     def _restored(self, training: PrivateSteps) -> tuple[int, Receipt | None]:

@@ -85,7 +85,8 @@ class RecipeRun:
             # As they were prepared, which no private document had a part in. Adapters are merged
             # when it ends, also where something fails on the way.
             moved = earlier_steps.Moved(dict(model.named_parameters()))
-            last.callback(lambda: moved.end(dict(model.named_parameters())))
+            ledger = "" if self.terms.ledger is None else self.terms.ledger.ledger_id
+            last.callback(lambda: moved.end(dict(model.named_parameters()), ledger=ledger))
             run = self.open()
             begun()
             report = run.report(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,9 +118,8 @@ def test_a_run_with_other_settings_is_not_gone_on_with(
 ) -> None:
     def train(settings: MaskedSettings, *, resume: bool) -> None:
         out = tmp_path / "run"
-        train_masked(
-            small_start, receipts, settings, out=out, claim=PUBLIC, quiet=True, resume=resume
-        )
+        begun = replace(small_start, model=deepcopy(small_start.model))
+        train_masked(begun, receipts, settings, out=out, claim=PUBLIC, quiet=True, resume=resume)
 
     train(MaskedSettings(batch_size=32), resume=False)
     with pytest.raises(CheckpointError, match="hidden_boxes"):

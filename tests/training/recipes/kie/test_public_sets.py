@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,7 +110,7 @@ def test_a_run_over_several_sets_is_gone_on_with_only_as_it_began(
 ) -> None:
     def train(masks: object, *, resume: bool = False) -> bool:
         return kie.train_plain(
-            small_start,
+            replace(small_start, model=deepcopy(small_start.model)),
             public_sets.documents_of(two_sets),
             PlainSettings(batch_size=4, label_smoothing=0.1, token_noise=0.2),
             out=tmp_path / "run",

@@ -21,6 +21,7 @@ from hushdoc_training.invented.settings import InventedConfig
 from hushdoc_training.models import fitting, layout, pointer, vt5, vt5_start
 from hushdoc_training.models.pointer import Pointer
 from hushdoc_training.models.vt5 import VT5
+from hushdoc_training.privacy import earlier_steps
 from hushdoc_training.recipes import starts
 from hushdoc_training.recipes.docvqa.settings import DEFAULTS
 from hushdoc_training.recipes.kie import start as kie
@@ -97,8 +98,10 @@ def start_from(
                 f"The start '{source}' {'has' if stored.asking.image else 'was trained without'} "
                 "an image encoder and keeps to that. Leave the image encoder out here."
             )
+        model = ROOMS[stored.architecture].load(stored.folder)
+        earlier_steps.read(model)
         return Start(
-            model=ROOMS[stored.architecture].load(stored.folder),
+            model=model,
             tokenizer_json=stored.tokenizer_json,
             asking=stored.asking,
             claim=stored.claim,
@@ -156,6 +159,8 @@ def start_from(
         claim=begun.claim,
         name=begun.name,
     )
+    if made.claim is not None:
+        earlier_steps.read(made.model)
     if (questions := _public_questions(made)) and isinstance(made.model, Pointer):
         pointer.standardise(made.model, questions)
     return made

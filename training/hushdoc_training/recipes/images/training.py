@@ -30,7 +30,7 @@ from hushdoc_training.data.image_sets import content_digest
 from hushdoc_training.image_checkpoint import ImageCheckpoint
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import image_classifier
-from hushdoc_training.privacy import claims
+from hushdoc_training.privacy import claims, earlier_steps
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import PrivateSteps
@@ -131,6 +131,7 @@ def start_from(
     model = image_classifier.load(stored.folder, stored.architecture, len(stored.labels))
     if stored.labels != labels.fields:
         model = image_classifier.with_new_labels(model, stored.architecture, count, seed=seed)
+    earlier_steps.read(model)
     return Start(
         name=stored.architecture,
         architecture=stored.architecture,

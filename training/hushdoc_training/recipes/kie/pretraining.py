@@ -129,6 +129,7 @@ def train_masked(
     device = device or training.best_device()
     training.require_readable(documents, start)
     starts.require_public(start)
+    starts.require_told(start)
     masking = Masking.of(start.tokenizer_json, settings)
     encoder = start.encoder
     windows = shuffled_windows(

@@ -16,6 +16,7 @@ from hushdoc.runtime.encoding import Encoder, Preprocessing
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.models import fitting, layout
 from hushdoc_training.models.layout import TokenClassifier
+from hushdoc_training.privacy import earlier_steps
 from hushdoc_training.recipes import starts
 
 
@@ -82,6 +83,7 @@ def start_from(
             if labels is not None:
                 stored.require_labels(labels)
             labels = stored.labels
+        earlier_steps.read(model)
         return Start(
             model=model,
             tokenizer_json=stored.tokenizer_json,
