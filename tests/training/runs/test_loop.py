@@ -15,7 +15,7 @@ from metered import receipt_of
 from private_simulator import make_plan, small_model, training
 from torch import nn
 
-from hushdoc.errors import CheckpointError, HushdocError, InputError, PrivacyError
+from hushdoc.errors import HushdocError, InputError, PrivacyError
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.runs import loop, state
 from hushdoc_training.runs.account import LedgerAccount, Terms
@@ -67,6 +67,7 @@ class PublicProcess:
             model=model,
             optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
             step=step,
+            save=lambda folder: folder.mkdir(),
             title="",
             quiet=True,
         )
@@ -146,12 +147,26 @@ def test_training_ends_at_a_loss_that_is_no_number(tmp_path: Path, loss: float) 
     assert not [*(tmp_path / "run").glob("state*")]
 
 
-def test_training_without_any_state_is_not_finished(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [1, 3, PLANNED])
+def test_training_that_spends_nothing_takes_lost_steps_again(tmp_path: Path, number: int) -> None:
+    """They were left out, and what a crash in the last one left was called finished."""
+    folder = tmp_path / "run"
+    with pytest.raises(RuntimeError, match="power"):
+        PublicProcess(folder, resume=False).go(crash_at(number))
+    again = PublicProcess(folder, resume=True)
+    assert again.go() == loop.Outcome(charged=PLANNED, interrupted=False)
+    assert again.taken == [1, 2, 3, 4]
+
+
+def test_training_that_spends_nothing_and_is_finished_takes_no_step(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     PublicProcess(folder, resume=False).go()
-    state.discard_states(folder)
-    with pytest.raises(CheckpointError, match="All 4 steps"):
-        PublicProcess(folder, resume=True).go()
+    assert [entry.name for entry in folder.iterdir() if entry.is_dir()] == ["checkpoint"]
+    (folder / "state-00000004").mkdir()  # a kill came before it was gone
+    again = PublicProcess(folder, resume=True)
+    assert again.go() == loop.Outcome(charged=PLANNED, interrupted=False)
+    assert again.taken == []
+    assert not [*folder.glob("state-*")]
 
 
 def test_the_lock_goes_with_the_process_that_holds_it(tmp_path: Path) -> None:

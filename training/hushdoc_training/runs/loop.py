@@ -15,7 +15,7 @@ from torch import nn
 from hushdoc.errors import CheckpointError, HushdocError
 from hushdoc_training.privacy import earlier_steps
 from hushdoc_training.runs import state
-from hushdoc_training.runs.run_folder import SETTINGS, Run
+from hushdoc_training.runs.run_folder import CHECKPOINT, SETTINGS, Run
 from hushdoc_training.runs.step_log import StepLog, StepReport
 
 SAVE_EVERY_SECONDS = 120.0
@@ -87,20 +87,23 @@ def train_without_privacy(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     step: Callable[[int], float],  # takes step number n (from 1) and returns its mean loss
+    save: Callable[[Path], None],  # writes the checkpoint
     title: str,
     quiet: bool = False,
 ) -> Outcome:
-    """Trains in a run folder where nothing is spent, so that a lost log costs nothing.
+    """Trains in a run folder where nothing is spent, and keeps a checkpoint after the last step.
 
-    Where the disk is full the last saved state stays. A loss that is no number is a HushdocError.
+    So a lost log costs nothing, and steps after the last saved state are taken again. Where the
+    disk is full that state stays. A loss that is no number is a HushdocError.
     """
     moved = earlier_steps.Moved(dict(model.named_parameters()), private=False)
     with state.locked(run.folder / SETTINGS), ExitStack() as last:
         last.callback(lambda: moved.end(dict(model.named_parameters())))
+        if run.is_finished:  # and killed before its states were gone, or resumed once more
+            state.discard_states(run.folder)
+            return Outcome(charged=steps, interrupted=False)
         log = StepLog(run.log, run.run_id, private=False)
-        restored, _ = state.restore(run.folder, model, optimizer)
-        charged = max(restored, log.charged)
-        require_state(run.folder, steps, charged=charged, restored=restored)
+        log.charged, _ = state.restore(run.folder, model, optimizer)
         report = StepReport(
             log,
             run.folder / "training.png",
@@ -121,12 +124,15 @@ def train_without_privacy(
                 )
             report.show(number, loss=loss)
 
-        charged = take_steps(
-            charged,
+        taken = take_steps(
+            log.charged,
             steps,
             take=take,
             save=lambda number: state.save(run.folder, number, model, optimizer),
             save_every=SAVE_EVERY_SECONDS,
         )
         report.close()
-    return Outcome(charged=charged, interrupted=charged < steps)
+        if taken == steps:
+            save(run.folder / CHECKPOINT)
+            state.discard_states(run.folder)
+    return Outcome(charged=taken, interrupted=taken < steps)

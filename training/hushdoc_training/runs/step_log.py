@@ -194,7 +194,8 @@ def plot(path: Path, entries: list[dict[str, Any]], *, title: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    steps = [entry for entry in entries if "step" in entry]
+    # Of a step that was taken again after a kill, where nothing is spent, the last time counts.
+    steps = [*{entry["step"]: entry for entry in entries if "step" in entry}.values()]
     figure = Figure(figsize=(7, 4))
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.12, 0.13, 0.76, 0.78))  # computing a layout costs as much again

@@ -43,14 +43,14 @@ from hushdoc_training.recipes.kie.private import optimizer_of
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.training import best_device, decay
 from hushdoc_training.recipes.starts import added_to, history, require_carried
-from hushdoc_training.runs import loop, start_weights, state
+from hushdoc_training.runs import loop, start_weights
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.claim_words import READABLE, READING, UNDECLARED, gradient_bound
 from hushdoc_training.runs.document_units import SAME_IMAGES
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.recipe_run import RecipeRun
-from hushdoc_training.runs.run_folder import CHECKPOINT, Run, keep_notes
+from hushdoc_training.runs.run_folder import Run, keep_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,19 +196,16 @@ def train_plain(
         return float(loss.detach())
 
     with _dropping_out(model, settings.dropout):
-        outcome = loop.train_without_privacy(
+        return loop.train_without_privacy(
             run,
             steps=steps,
             model=model,
             optimizer=optimizer,
             step=step,
+            save=lambda folder: save(folder, start, claim),
             title=f"{start.name}: training without privacy",
             quiet=quiet,
         )
-    if not outcome.interrupted:
-        save(run.folder / CHECKPOINT, start, claim)
-        state.discard_states(run.folder)
-    return outcome
 
 
 def train_private(

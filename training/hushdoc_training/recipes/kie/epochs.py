@@ -22,9 +22,9 @@ from hushdoc_training.recipes.kie.records import (
     in_order,
     windows_of,
 )
-from hushdoc_training.runs import loop, state
+from hushdoc_training.runs import loop
 from hushdoc_training.runs.loop import Outcome
-from hushdoc_training.runs.run_folder import CHECKPOINT, Run
+from hushdoc_training.runs.run_folder import Run
 
 POOL = 32
 """Batches that are sorted by length together."""
@@ -100,13 +100,16 @@ def train(
         optimizer.zero_grad(set_to_none=True)
         return float(found.detach())
 
-    outcome = loop.train_without_privacy(
-        run, steps=steps, model=model, optimizer=optimizer, step=step, title=title, quiet=quiet
+    return loop.train_without_privacy(
+        run,
+        steps=steps,
+        model=model,
+        optimizer=optimizer,
+        step=step,
+        save=save,
+        title=title,
+        quiet=quiet,
     )
-    if not outcome.interrupted:
-        save(run.folder / CHECKPOINT)
-        state.discard_states(run.folder)
-    return outcome
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

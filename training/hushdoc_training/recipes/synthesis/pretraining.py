@@ -19,9 +19,9 @@ from hushdoc_training.recipes.synthesis import denoising, diffusion_start, page_
 from hushdoc_training.recipes.synthesis.denoising import PageExample
 from hushdoc_training.recipes.synthesis.diffusion_settings import PretrainingSettings
 from hushdoc_training.recipes.synthesis.diffusion_start import DiffusionStart
-from hushdoc_training.runs import loop, state
+from hushdoc_training.runs import loop
 from hushdoc_training.runs.loop import Outcome
-from hushdoc_training.runs.run_folder import CHECKPOINT, Run
+from hushdoc_training.runs.run_folder import Run
 
 
 def pretrain(
@@ -108,19 +108,16 @@ def pretrain(
         optimizer.step()
         return float(found.detach())
 
-    outcome = loop.train_without_privacy(
+    return loop.train_without_privacy(
         run,
         steps=settings.autoencoder_steps + settings.steps,
         model=both,
         optimizer=optimizer,
         step=step,
+        save=lambda folder: diffusion_start.save(folder, start),
         title="pretraining on public pages",
         quiet=quiet,
     )
-    if not outcome.interrupted:
-        diffusion_start.save(run.folder / CHECKPOINT, start)
-        state.discard_states(run.folder)
-    return outcome
 
 
 def quarter(shades: page_squares.Floats, chance: np.random.Generator) -> page_squares.Floats:
