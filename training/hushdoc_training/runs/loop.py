@@ -15,7 +15,7 @@ from torch import nn
 from hushdoc.errors import CheckpointError, HushdocError
 from hushdoc_training.privacy import earlier_steps
 from hushdoc_training.runs import state
-from hushdoc_training.runs.run_folder import CHECKPOINT, SETTINGS, Run
+from hushdoc_training.runs.run_folder import CHECKPOINT, SETTINGS, STEPS, Run
 from hushdoc_training.runs.step_log import StepLog, StepReport
 
 SAVE_EVERY_SECONDS = 120.0
@@ -71,7 +71,13 @@ def interrupted_after(charged: int) -> KeyboardInterrupt:
 
 
 def require_state(folder: Path, steps: int, *, charged: int, restored: int) -> None:
-    """Raises CheckpointError where no step is left and there is no state to finish from."""
+    """Raises CheckpointError where charges are lost, or nothing is left to finish from."""
+    if restored > charged:
+        raise CheckpointError(
+            f"The run in '{folder}' saved step {restored}, and its log '{STEPS}' charges "
+            f"{charged}: charges are lost. Restore the log, or start a new run in another "
+            "folder; what this one spent stays spent."
+        )
     if charged >= steps and not restored:
         raise CheckpointError(
             f"All {steps} steps of the run in '{folder}' are charged and no state was saved, so "

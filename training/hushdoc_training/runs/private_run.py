@@ -35,7 +35,7 @@ from hushdoc_training.receipt import Receipt
 from hushdoc_training.runs import account as accounts
 from hushdoc_training.runs import gathering, loop, receipts, state
 from hushdoc_training.runs.account import LedgerAccount, Terms
-from hushdoc_training.runs.run_folder import CHECKPOINT, SETTINGS, STEPS, Run
+from hushdoc_training.runs.run_folder import CHECKPOINT, SETTINGS, Run
 from hushdoc_training.runs.step_log import StepLog, StepReport
 
 
@@ -314,12 +314,6 @@ class PrivateRun:
             self.group, lambda: max(self.charges.read(), self.account.charged)
         )
         self.charges.charged = charged
-        if restored > charged:
-            raise CheckpointError(
-                f"The run in '{self.folder}' saved step {restored}, and its log '{STEPS}' charges "
-                f"{charged}: charges are lost. Restore the log, or start a new run in another "
-                "folder; what this one spent stays spent."
-            )
         loop.require_state(self.folder, self.plan.steps, charged=charged, restored=restored)
         if not restored:
             self.group.first_does(lambda: self._require_no_earlier_steps(training.model))

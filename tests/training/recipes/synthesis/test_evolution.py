@@ -292,7 +292,8 @@ def test_a_kill_between_charge_and_vote_spends_the_round_and_no_more(tmp_path: P
     assert [file.name for file in sorted(out.glob("votes-*"))] == ["votes-0001.safetensors"]
     with pytest.raises(PrivacyError, match="reserved"):  # beside the run that was killed
         run(tmp_path / "other", 3, ledger=Ledger.open(ledger.path))
-    assert run(out, 3, ledger=Ledger.open(ledger.path), resume=True).charged == 3
+    with pytest.warns(UserWarning, match="Of 2 charged rounds 1 left nothing"):
+        assert run(out, 3, ledger=Ledger.open(ledger.path), resume=True).charged == 3
     (known,) = Ledger.open(ledger.path).runs()
     assert (known.charged, known.closed) == (3, True)
     assert [file.name for file in sorted(out.glob("votes-*"))] == [
@@ -338,6 +339,32 @@ def test_ctrl_c_ends_a_run_after_its_round(tmp_path: Path, monkeypatch: pytest.M
     assert run(tmp_path / "run", 3, resume=True) == Outcome(charged=3, interrupted=False)
     claim = synthetic_checkpoint.load(tmp_path / "run").claim
     assert claim.training["receipt"]["steps"] == 3
+
+
+def test_ctrl_c_in_the_last_round_ends_a_run_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cast = ballots.ballot
+
+    def ballot(*arguments: Any, **keywords: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return cast(*arguments, **keywords)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ballots, "ballot", ballot)
+        assert run(tmp_path / "run") == Outcome(charged=1, interrupted=True)
+    assert not (tmp_path / "run" / "checkpoint").exists()
+    assert run(tmp_path / "run", resume=True) == Outcome(charged=1, interrupted=False)
+
+
+def test_a_round_whose_charge_is_lost_is_not_voted_for_again(tmp_path: Path) -> None:
+    killed(tmp_path / "run", 3, doomed=3)
+    log = tmp_path / "run" / "steps.jsonl"
+    older = b"".join(log.read_bytes().splitlines(keepends=True)[:2])  # the first charge alone
+    log.write_bytes(older)
+    with pytest.raises(CheckpointError, match="saved step 2, .* charges 1: charges are lost"):
+        run(tmp_path / "run", 3, resume=True)
+    assert log.read_bytes() == older
 
 
 def test_a_run_that_lost_its_only_round_has_nothing_to_release(tmp_path: Path) -> None:

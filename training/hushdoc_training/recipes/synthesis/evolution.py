@@ -9,6 +9,7 @@ from a private document.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as packed
 
+from hushdoc.arguments import counted
 from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, CheckpointError
 from hushdoc.labels import LabelledDocument
@@ -251,7 +253,7 @@ def _take_rounds(
                 sums = votes.sums(cast, size + len(words.words))
                 save_sums(run.folder, number, sums, votes.receipt)
             steering.follow(items, pool, sums, votes.deviation, number)
-            if interrupted() and number < run.plan.steps:
+            if interrupted():
                 return Outcome(charged=votes.charged, interrupted=True)
     made = steering.release()
     claim = run.claim(votes.receipt)
@@ -342,10 +344,17 @@ def first_pool(settings: EvolutionSettings) -> tuple[Specification, ...]:
 def taken(run: PrivateRun) -> tuple[int, dict[int, tuple[Floats, Receipt]]]:
     """Returns how many rounds are charged, and the sums and receipts of those that were saved."""
     charged = run.charges.charged = max(run.charges.read(), run.account.charged)
-    every = {number: _saved(run.folder, number) for number in range(1, charged + 1)}
-    saved = {number: found for number, found in every.items() if found is not None}
-    loop.require_state(run.folder, run.plan.steps, charged=charged, restored=max(saved, default=0))
-    return charged, saved
+    names = (path.stem for path in run.folder.glob("votes-*.safetensors"))
+    numbers = sorted(int(name.removeprefix("votes-")) for name in names)
+    last = max(numbers, default=0)
+    loop.require_state(run.folder, run.plan.steps, charged=charged, restored=last)
+    if charged > len(numbers):
+        warnings.warn(
+            f"Of {counted(charged, 'charged round')} {charged - len(numbers)} left nothing: a kill "
+            "came before the votes were saved. All of them stay charged.",
+            stacklevel=2,
+        )
+    return charged, {number: _saved(run.folder, number) for number in numbers}
 
 
 def after(
@@ -389,11 +398,9 @@ def save_sums(folder: Path, number: int, sums: Floats, receipt: Receipt) -> None
     atomic_files.write_file(_file(folder, number), content)
 
 
-def _saved(folder: Path, number: int) -> tuple[Floats, Receipt] | None:
-    """Returns what `save_sums` kept of a round; None where a kill came before it."""
+def _saved(folder: Path, number: int) -> tuple[Floats, Receipt]:
+    """Returns what `save_sums` kept of a round."""
     path = _file(folder, number)
-    if not path.is_file():
-        return None
     try:
         with safe_open(path, framework="np") as opened:
             metadata: dict[str, Any] = opened.metadata() or {}

@@ -245,7 +245,7 @@ def _take_rounds(
         for number in range(charged + 1, run.plan.steps + 1):
             sums.append(votes.sums(lambda vote: vote, candidates.cells))
             evolution.save_sums(run.folder, number, sums[-1], votes.receipt)
-            if interrupted() and number < run.plan.steps:
+            if interrupted():
                 return Outcome(charged=votes.charged, interrupted=True)
     mean = np.mean(sums, axis=0)
     chosen = candidates.chosen(mean)
