@@ -204,6 +204,17 @@ def test_an_interrupted_run_goes_on_after_the_round(
     assert not (out / "checkpoint").exists()
     with pytest.raises(CheckpointError, match="other settings"):
         simulated(start, receipts[1:], plan, out, resume=True)
+    pages = replace(public_inputs.DATA, overlap_with_protected="contained")
+    with pytest.raises(CheckpointError, match="settings: hyperparameter_tuning, public_data"):
+        simulated(
+            start,
+            receipts,
+            plan,
+            out,
+            public_data=(pages,),
+            hyperparameter_tuning="unaccounted",
+            resume=True,
+        )
     made = simulated(start, receipts, plan, out, resume=True)
     assert (made.charged, made.interrupted) == (ROUNDS, False)
     sealed_by(plan, out)

@@ -145,6 +145,10 @@ def simulate(
             client: task.digest(documents, unit=plan.privacy_unit)
             for client, documents in held.items()
         },
+        "name": name,
+        "public_data": [found.to_dict() for found in (*starts.history(start), *public_data)],
+        "hyperparameter_tuning": hyperparameter_tuning,
+        "caveats": list(caveats),
     }
     run = Run.open(out, same, resume=resume)
     if run.is_finished:
