@@ -119,6 +119,23 @@ def test_steps_that_another_process_took_are_not_taken_again(tmp_path: Path) -> 
     assert (first.taken, second.taken) == ([1, 2, 3], [4])
 
 
+@pytest.mark.parametrize("cut", [b'{"step": 4, "epsi', b'{"receipt": {"cli'])
+def test_a_line_that_is_cut_after_the_last_charge_is_no_further_step(
+    tmp_path: Path, cut: bytes
+) -> None:
+    """It counted as a step that the plan has not, so that nothing could finish the run."""
+    folder = tmp_path / "run"
+    with pytest.raises(RuntimeError, match="power"):
+        Process(folder, resume=False).go(crash_at(PLANNED), save_every=0)
+    with (folder / "steps.jsonl").open("ab") as log:
+        log.write(cut)
+    resumed = Process(folder, resume=True)
+    with pytest.warns(UserWarning, match=r"1 charged step after .* \(step 3\) .*no step is left"):
+        assert resumed.go()
+    assert resumed.taken == []
+    assert Process(folder, resume=True).go()
+
+
 def test_training_that_spends_nothing_goes_on_from_its_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

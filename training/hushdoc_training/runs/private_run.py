@@ -144,6 +144,15 @@ class PrivateRun:
         head = self.account.charge(step)  # before the folder: the ledger never holds less
         self.charges.charge(step, **({} if head is None else {"head": head}))
 
+    def read_charges(self) -> int:
+        """Returns the last step that is charged by now, in the folder or in the ledger.
+
+        A line of the log that a crash cut counts as a step, and after the last one as no further.
+        """
+        found = max(self.charges.read(), self.account.charged)
+        self.charges.charged = min(found, self.plan.steps)
+        return self.charges.charged
+
     def train(
         self,
         training: PrivateSteps,
@@ -310,18 +319,17 @@ class PrivateRun:
     def _return_to(self, training: PrivateSteps) -> None:
         """Loads the last state and counts what was charged, also since this run was opened."""
         restored, receipt = self._restored(training)
-        charged = gathering.first_finds(
-            self.group, lambda: max(self.charges.read(), self.account.charged)
-        )
-        self.charges.charged = charged
+        charged = gathering.first_finds(self.group, self.read_charges)
+        self.charges.charged = charged  # in other processes too
         loop.require_state(self.folder, self.plan.steps, charged=charged, restored=restored)
         if not restored:
             self.group.first_does(lambda: self._require_no_earlier_steps(training.model))
         if charged > restored and self.group.is_first:
+            further = f"training goes on with step {charged + 1}"
             warnings.warn(
                 f"{counted(charged - restored, 'charged step')} after the last saved state (step "
-                f"{restored}) left nothing, and stay charged; training goes on with step "
-                f"{charged + 1}.",
+                f"{restored}) left nothing, and stay charged; "
+                f"{further if charged < self.plan.steps else 'no step is left'}.",
                 stacklevel=2,
             )
         training.resume(charged, restored=restored, receipt=receipt)

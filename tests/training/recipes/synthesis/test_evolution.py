@@ -318,6 +318,8 @@ def test_a_run_that_is_killed_before_its_checkpoint_votes_no_more(
         with pytest.raises(OutputWriteError):
             run(tmp_path / "run", 2, ledger=ledger)
     saved = [file.read_bytes() for file in sorted((tmp_path / "run").glob("votes-*"))]
+    with (tmp_path / "run" / "steps.jsonl").open("ab") as log:
+        log.write(b'{"receipt": {"cli')  # which a full disk cut
     assert run(tmp_path / "run", 2, ledger=ledger, resume=True).charged == 2
     assert saved == [file.read_bytes() for file in sorted((tmp_path / "run").glob("votes-*"))]
     assert ledger.runs()[0].charged == 2

@@ -343,7 +343,7 @@ def first_pool(settings: EvolutionSettings) -> tuple[Specification, ...]:
 
 def taken(run: PrivateRun) -> tuple[int, dict[int, tuple[Floats, Receipt]]]:
     """Returns how many rounds are charged, and the sums and receipts of those that were saved."""
-    charged = run.charges.charged = max(run.charges.read(), run.account.charged)
+    charged = run.read_charges()
     names = (path.stem for path in run.folder.glob("votes-*.safetensors"))
     numbers = sorted(int(name.removeprefix("votes-")) for name in names)
     last = max(numbers, default=0)
