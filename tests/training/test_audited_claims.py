@@ -13,6 +13,7 @@ from hushdoc.certificate.claim import Claim
 from hushdoc.errors import HushdocError, InputError, PrivacyError
 from hushdoc_training import audited_claims
 from hushdoc_training.audited_claims import AuditedRun
+from hushdoc_training.runs import continued
 
 
 def audited(lower: float | None, claimed: float = 1.0, **change: Any) -> Claim:
@@ -46,6 +47,20 @@ def test_a_twin_above_its_own_claim_is_refused_though_the_model_claims_more() ->
     run = AuditedRun(audit=build.audit(epsilon_lower=1.2), claimed=1.0, ceiling=4.0)
     with pytest.raises(PrivacyError, match="Release nothing"):
         run.require_unrefuted()
+
+
+def test_what_goes_on_from_a_refuted_run_is_refused_though_both_together_claim_more() -> None:
+    """The bound of 1.2 is below what both spend, and was held against that alone."""
+
+    def twice_further(before: Claim) -> Claim:
+        once = continued.listed_together(build.claim(), before)
+        return continued.listed_together(build.claim(), once)
+
+    audited_claims.require_unrefuted(twice_further(audited(0.3)))
+    assert "audits" not in twice_further(audited(1.2)).training
+    with pytest.raises(PrivacyError, match=r"at least 1\.2.*attacked claims 1") as refused:
+        audited_claims.require_unrefuted(twice_further(audited(1.2)))
+    assert refused.value.code == "AUDIT_CONTRADICTION"
 
 
 def test_a_bound_at_the_claim_itself_does_not_refute_it() -> None:

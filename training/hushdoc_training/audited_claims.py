@@ -8,7 +8,7 @@ for that; the claim's `training` says it under AUDITS, one entry for each audit 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
@@ -16,6 +16,7 @@ from hushdoc.arguments import printable, short_repr
 from hushdoc.certificate.audit_reports import Audit, refuted
 from hushdoc.certificate.claim import WATCHES_TRAINING, Claim, Guarantee
 from hushdoc.errors import InputError, PrivacyError
+from hushdoc_training.inherited_claims import STARTED_FROM
 
 AUDITS = "audits"
 """The key of a claim's `training` that says what each audited run claimed itself."""
@@ -72,16 +73,25 @@ def with_audits(claim: Claim, runs: Sequence[AuditedRun]) -> Claim:
 def require_unrefuted(claim: Claim) -> None:
     """Refuses a claim that its own audits refute, or hold nothing against.
 
+    Training that goes on from a refuted run releases what that one left, however large its epsilon.
+
     Raises:
         PrivacyError: An audit shows more than the claim, or than the audited run claims itself.
         InputError: An audit of what is guaranteed has no lower bound, or an entry is malformed.
     """
-    entries = claim.training.get(AUDITS, [])
-    for entry in entries if isinstance(entries, list | tuple) else [entries]:
+    for entry in _entries(claim.training):
         _require(entry)
     for guarantee in claim.guarantees:
         if guarantee.kind in ("dp", "dp-conditional"):
             _require_above(guarantee, [audit for audit in claim.audits if _is_of(audit, guarantee)])
+
+
+def _entries(training: Any) -> Iterator[Any]:
+    """Yields what is said of audited runs, of a claim and of all that its training went on from."""
+    while isinstance(training, Mapping):
+        entries = training.get(AUDITS, [])
+        yield from entries if isinstance(entries, list | tuple) else [entries]
+        training = training.get(STARTED_FROM)
 
 
 def _require(entry: Any) -> None:
