@@ -12,6 +12,7 @@ import torch
 
 from hushdoc.__main__ import main
 from hushdoc.errors import InputError, PrivacyError
+from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.docvqa import public_inputs
 from hushdoc_training.witness import canaries
@@ -248,6 +249,22 @@ def test_what_the_witness_gives_itself_is_refused(option: str) -> None:
         witness(["train", "kie", option, "x"])
 
 
+@pytest.mark.parametrize(
+    "line", ['ledger = "budget"', "documents = 9", "canaries = 40", 'data = "x"\nresume = true']
+)
+def test_a_configuration_gives_the_witness_no_ledger_either(tmp_path: Path, line: str) -> None:
+    """Canaries were charged to the budget of the protected documents, which it was bound to."""
+    ledger = Ledger.create(
+        tmp_path / "budget", data="receipts", unit="provider", epsilon=8.0, delta=1e-5
+    )
+    (tmp_path / "own.toml").write_text(line.replace("budget", str(ledger.path)) + "\n")
+    option = line.splitlines()[-1].split()[0]
+    command = ["train", "docvqa", "--config", str(tmp_path / "own.toml"), "--start", "minilm"]
+    with pytest.raises(InputError, match=rf"own.toml' gives --{option};"):
+        witness(command)
+    assert ledger.runs() == ()
+
+
 def test_a_command_that_nobody_knows_is_refused() -> None:
     with pytest.raises(InputError, match="train clauses --mode paper-fill"):
         witness(["hushdoc", "train", "clauses", "--mode", "paper-fill"])
@@ -257,6 +274,15 @@ def test_a_command_that_fails_is_refused(start: Path) -> None:
     command = [*hushdoc_witnessed.kie(start), "--delta", "1e-300", "--epsilon", "1e-9"]
     with pytest.raises((PrivacyError, SystemExit)):
         witness(command)
+
+
+def test_wrong_usage_that_shows_only_when_it_runs_is_told(
+    start: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2 came without a word."""
+    command = [*hushdoc_witnessed.kie(start), "--not-private"]
+    assert main(["audit", "witness", *command]) == 5
+    assert "training without privacy does not use" in capsys.readouterr().err
 
 
 def test_the_witness_derives_coins_as_the_stream_does() -> None:

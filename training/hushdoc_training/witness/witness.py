@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from hushdoc.arguments import printable
 from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import InputError
 from hushdoc_training.witness import (
@@ -67,7 +68,8 @@ def witness(command: Sequence[str]) -> Witnessed:
         command: Its words without `hushdoc`, without data and folder.
 
     Raises:
-        InputError: The command gives what the witness gives, or nobody knows how to witness it.
+        InputError: The command, or its configuration, gives what the witness gives, or nobody knows
+            how to witness it.
         PrivacyError: The command failed, or its claim is none that can be compared.
     """
     words = tuple(command[1:] if list(command[:1]) == ["hushdoc"] else command)
@@ -79,6 +81,12 @@ def witness(command: Sequence[str]) -> Witnessed:
     with tempfile.TemporaryDirectory(prefix="hushdoc-witness-") as scratch:
         runs = CommandRuns(command=words, folder=Path(scratch))
         options = build_parser().parse_args([*words, "--data", scratch, "--out", f"{scratch}/out"])
+        if (given := _configured(options)) is not None:
+            raise InputError(
+                f"The configuration '{printable(options.config)}' gives {given}; the witness "
+                "trains on documents of its own, in folders of its own, without a ledger. Take it "
+                "out of a copy of the file."
+            )
         key = (getattr(options, "task", ""), getattr(options, "mode", ""))
         if getattr(options, "action", "") == "simulate":
             asked = "" if options.task == "kie" else f" --task {options.task}"
@@ -92,6 +100,21 @@ def witness(command: Sequence[str]) -> Witnessed:
             )
         found = WITNESSES[key](options, runs)
     return Witnessed(command=words, runs=runs.count, findings=tuple(found))
+
+
+def _configured(options: argparse.Namespace) -> str | None:
+    """Returns the first of the witness's own options that a configuration sets, if there is one."""
+    if getattr(options, "config", None) is None:
+        return None
+    values = {name: name[2:].replace("-", "_") for name in OWN if name not in ("--data", "--out")}
+    return next(
+        (
+            name
+            for name, value in values.items()
+            if getattr(options, value, None) != options.parser.get_default(value)
+        ),
+        None,
+    )
 
 
 def _spelled(task: str, mode: str) -> str:
