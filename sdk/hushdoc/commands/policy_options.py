@@ -109,6 +109,12 @@ def policy_options(parser: CommandParser) -> None:
     parser.mark_expert("--recompute", *map(_flag, _FURTHER))
 
 
+def given_of_policy(options: argparse.Namespace) -> list[str]:
+    """Returns the options of a policy that were given, for commands that may not need one."""
+    names = ("policy", "trust", *_LIMITS, "integrity_only", "recompute", *_FURTHER)
+    return [_flag(name) for name in names if getattr(options, name) not in (None, False)]
+
+
 def policy_from(options: argparse.Namespace, *, again: bool = False) -> Policy:
     """Returns the one policy that the options name, else one found without them, else NO_POLICY.
 

@@ -94,10 +94,30 @@ def test_hidden_answers_are_counted_against_a_twin(capsys: pytest.CaptureFixture
     assert found["questions"] == 4
     assert found["unfounded"]["questions"] == 2  # every second receipt lacks a tax number
     assert main([*MEMORIZATION, "--twin", "runs/model"]) == 0
-    assert "memorised: 0, 0 of them" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "memorised: 0, 0 of them" in printed.out
+    assert "that of --twin give the same answers" in printed.err  # or nothing could be found
     plain = ["--members", "invented:receipt", "--documents", "2"]
     assert main([*MEMORIZATION, *plain]) == 3
     assert "expected questions with the keys" in capsys.readouterr().err
+
+
+def test_what_nobody_would_use_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A policy was neither read nor checked, and no documents were a thousand."""
+    limits = ("--trust", "trust.json", "--max-epsilon", "1", "--integrity-only")
+    invented = ("--members", "invented:receipt,questions=keyed", "--documents", "0")
+    for command in (PROVIDERS, MEMORIZATION):
+        with pytest.raises(SystemExit):
+            main([*command, *limits])
+        told = capsys.readouterr().err
+        assert "--trust, --max-epsilon, --integrity-only is of artifacts" in told
+        with pytest.raises(SystemExit):
+            main([*command, *invented])
+        assert "--documents is 0; it must be at least 1" in capsys.readouterr().err
+    assert main([*PROVIDERS, "--quick", "--start", "runs/private"]) == 0
+    assert "that of --start give the same answers" in capsys.readouterr().err
+    assert main([*PROVIDERS, "--quick"]) == 0
+    assert "warning" not in capsys.readouterr().err
 
 
 def test_scores_of_invented_documents_say_so(capsys: pytest.CaptureFixture[str]) -> None:

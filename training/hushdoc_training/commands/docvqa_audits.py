@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc.arguments import counted, short_repr
+from hushdoc.arguments import counted, printable, short_repr
 from hushdoc.artifact.manifest import MANIFEST_FILE
-from hushdoc.commands.policy_options import policy_from, policy_options
+from hushdoc.commands.policy_options import given_of_policy, policy_from, policy_options
 from hushdoc.errors import CheckpointError, InputError, needs_extra
 from hushdoc_training.commands.data import SOURCE
 from hushdoc_training.commands.training_options import of_invented, require_installed, seed
@@ -126,9 +127,26 @@ def _add_documents(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
+def _require_used(options: argparse.Namespace, other: str) -> None:
+    """Refuses a number of documents that is none, and a policy where both models are no artifacts.
+
+    Nobody would check it, and what is printed would look as if somebody had.
+    """
+    if options.documents is not None and options.documents < 1:
+        options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
+    given = given_of_policy(options)
+    if given and not any(map(_is_sealed, (str(options.artifact), other))):
+        options.refuse_usage(
+            f"{', '.join(given)} is of artifacts, and neither '{printable(options.artifact)}' nor "
+            f"'{printable(other)}' is one, so no policy would be checked: leave it out, or attack "
+            "the artifact"
+        )
+
+
 def run_providers(options: argparse.Namespace) -> int:
     """Prints the table of attacks."""
     require_installed()
+    _require_used(options, options.start)
     with needs_extra("scikit-learn", "crf"):
         import sklearn  # noqa: F401  # before anything is asked
     model = _asked(str(options.artifact), options)
@@ -157,10 +175,11 @@ def _show_providers(
         )
     start = _asked(options.start, options, like=model)
     documents = [*members, *others]
-    scores = model.score(documents)
+    scores, start_scores = model.score(documents), start.score(documents)
+    _warn_of_one_model(scores, start_scores, "--start", "nothing that training changed is seen")
     found = provider_membership.providers_of(
         scores,
-        start.score(documents),
+        start_scores,
         names[0],
         memory=memorization.memory_of(model, documents),
     )
@@ -187,6 +206,7 @@ def _show_providers(
 def run_memorization(options: argparse.Namespace) -> int:
     """Prints how many hidden answers the model gives, and its twin does not."""
     require_installed()
+    _require_used(options, options.twin)
     from hushdoc_training.audit import memorization
 
     model = _asked(str(options.artifact), options)
@@ -198,8 +218,10 @@ def run_memorization(options: argparse.Namespace) -> int:
                 f"the keys {', '.join(memorization.KEYS)}. Give documents with such questions."
             )
         twin = _asked(options.twin, options, like=model)
-        found = memorization.compared(model.score(hidden), twin.score(hidden))
+        scores, twin_scores = model.score(hidden), twin.score(hidden)
+        found = memorization.compared(scores, twin_scores)
         unfounded = memorization.Unfounded.of(model, twin, members)
+    _warn_of_one_model(scores, twin_scores, "--twin", "nothing can count as memory")
     if options.json:
         both = {**found.to_dict(), "unfounded": unfounded.to_dict()}
         print(json.dumps(both, ensure_ascii=True))
@@ -236,7 +258,7 @@ def _asked(source: str, options: argparse.Namespace, *, like: Asked | None = Non
     from hushdoc_training.recipes.docvqa import start as starts
     from hushdoc_training.recipes.kie.training import best_device
 
-    if (Path(source) / MANIFEST_FILE).is_file():
+    if _is_sealed(source):
         return _sealed(source, options, like)
     if like is None:
         start = starts.start_from(source)
@@ -251,6 +273,10 @@ def _asked(source: str, options: argparse.Namespace, *, like: Asked | None = Non
     return scores.Scorer(start=start, device=best_device())
 
 
+def _is_sealed(source: str) -> bool:
+    return (Path(source) / MANIFEST_FILE).is_file()
+
+
 def _sealed(source: str, options: argparse.Namespace, like: Asked | None) -> SealedScorer:
     """Returns the model of an artifact that the policy accepts."""
     from hushdoc.runtime.docvqa import DocVQAModel
@@ -263,6 +289,19 @@ def _sealed(source: str, options: argparse.Namespace, like: Asked | None) -> Sea
             "the attacked model is. Give one of its kind."
         )
     return found
+
+
+def _warn_of_one_model(
+    scores: Sequence[QuestionScore], others: Sequence[QuestionScore], option: str, what: str
+) -> None:
+    """Warns where another model answers as the attacked one does, to the last bit."""
+    own, other = ([(one.prediction, one.confidence) for one in each] for each in (scores, others))
+    if own == other:
+        print(
+            f"warning: the model and that of {option} give the same answers with the same "
+            f"confidence, as one model would, of which {what}",
+            file=sys.stderr,
+        )
 
 
 def _utility(scores: Sequence[QuestionScore], names: set[str]) -> dict[str, float]:
