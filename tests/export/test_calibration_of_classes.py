@@ -152,6 +152,19 @@ def test_calibrated_scores_are_shares_and_the_threshold_flags_the_rest(made: Any
     assert flags[np.array(kept)].mean() > flags.mean() + 0.05
 
 
+def test_calibrated_scores_of_other_classes_are_shares_too(made: Any) -> None:
+    calibrated = ClassificationModel.load(made[1], policy=tiny.policy())
+    scores, right = np.zeros((600, 3)), np.zeros((600, 3), dtype=bool)
+    for number, item in enumerate(letters(600, seed=3)):
+        ranked = calibrated.classify(Document.from_text(item.text), top_k=3).scores
+        scores[number] = [found.score for found in ranked]
+        right[number] = [found.label == item.label for found in ranked]
+    assert (scores.sum(axis=1) <= 1 + 1e-9).all()
+    assert (np.diff(scores, axis=1) <= 0).all()
+    assert scores.mean(axis=0) == pytest.approx(right.mean(axis=0), abs=0.05)
+    assert calibration_error(scores[:, 1], right[:, 1]) < 0.08
+
+
 def test_manifest_and_certificate_report_what_was_done(made: Any) -> None:
     raw, opened = (open_artifact(place, tiny.policy()) for place in made)
     model = ClassificationModel.from_artifact(opened)

@@ -27,7 +27,8 @@ class LabelScore:
 
     Attributes:
         label: The label's name.
-        score: From 0 to 1; calibrated where the artifact declares a calibration.
+        score: From 0 to 1; calibrated where the artifact declares a calibration. By a curve that is
+            the best label's alone: the others share what it leaves, by the model's own scores.
     """
 
     label: str
