@@ -192,6 +192,24 @@ def test_the_temperature_of_known_logits_is_found(heat: float) -> None:
     assert calibration.temperature(logits, truth) == pytest.approx(heat, rel=0.1)
 
 
+@pytest.mark.parametrize("num_labels", [2, 5])
+def test_answers_that_are_all_right_do_not_make_a_classifier_certain(num_labels: int) -> None:
+    random = np.random.default_rng(8)
+    logits = random.uniform(-3, -0.5, size=(60, num_labels))
+    truth = random.integers(num_labels, size=60)
+    logits[np.arange(60), truth] = 0
+    answers = Answers(
+        scores=np.zeros(60),
+        right=np.ones(60, dtype=bool),
+        documents=np.arange(60),
+        logits=logits,
+        truth=truth,
+    )
+    scores = calibration.scored(answers, fit(answers, fitted_on="x"))
+    assert 0.85 < scores.min() < 0.95
+    assert 0.96 < scores.mean() < 0.999
+
+
 def test_calibration_error_of_known_answers() -> None:
     scores = np.asarray([0.95] * 4 + [0.05] * 4)
     right = np.asarray([True, True, True, False] + [False] * 4)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.errors import InputError
+from hushdoc.runtime.decoding import log_softmax
 from hushdoc.runtime.scoring import Scoring
 
 MIN_ANSWERS = 50
@@ -104,23 +105,27 @@ def _share(knot: Sequence[float]) -> float:
 
 
 def temperature(logits: Floats, truth: Numbers) -> float:
-    """Returns what logits, shape [answers, labels], are divided by to fit the truth best."""
+    """Returns what logits, shape [answers, labels], are divided by to fit the truth best.
+
+    One answer more, of the mean of the tenth that the model is least sure of, counts as right for
+    each label alike: from a few answers that are all right does not follow that none is ever wrong.
+    """
+    top = np.sort(logits, axis=1)[:, -2:]
+    unsure = np.argsort(top[:, -1] - top[:, 0], kind="stable")[: max(1, len(top) // 10)]
     low, high = (float(np.log(bound)) for bound in _TEMPERATURES)
     # The loss has one minimum in the logarithm of the temperature; thirds close in on it.
     for _ in range(60):
         left, right = low + (high - low) / 3, high - (high - low) / 3
-        if _loss(logits, truth, np.exp(left)) < _loss(logits, truth, np.exp(right)):
+        if _loss(logits, truth, unsure, np.exp(left)) < _loss(logits, truth, unsure, np.exp(right)):
             high = right
         else:
             low = left
     return round(float(np.exp((low + high) / 2)), 6)
 
 
-def _loss(logits: Floats, truth: Numbers, divisor: float) -> float:
-    scaled = logits / divisor
-    scaled = scaled - scaled.max(axis=1, keepdims=True)
-    chosen = scaled[np.arange(len(truth)), truth]
-    return float((np.log(np.exp(scaled).sum(axis=1)) - chosen).mean())
+def _loss(logits: Floats, truth: Numbers, unsure: Numbers, divisor: float) -> float:
+    logs = log_softmax(logits / divisor)
+    return -float(logs[np.arange(len(truth)), truth].sum() + logs[unsure].mean())
 
 
 def calibration_error(scores: Floats, right: Flags) -> float:
