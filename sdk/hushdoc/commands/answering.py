@@ -250,9 +250,13 @@ def write_jsonl(answers: Iterable[Serializable]) -> None:
 
 def print_scoring(model: Any, file: TextIO | None = None) -> None:
     """Prints what the scores above it mean, or those in files."""
+    print_score_note(None if model.scoring is None else model.scoring.fitted_on, file)
+
+
+def print_score_note(calibrated_on: str | None, file: TextIO | None = None) -> None:
+    """Prints what scores mean that were calibrated on such documents, or were not."""
     from hushdoc.viewing.fields import score_note
 
-    calibrated_on = None if model.scoring is None else model.scoring.fitted_on
     print(f"note: {score_note(calibrated_on)}", file=file, flush=True)
 
 

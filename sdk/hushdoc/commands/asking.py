@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
         model=model,
         read=partial(answering.read_document, options=options, settings=reading),
         ask=partial(_ask, model, options),
-        write=partial(_write, options=options, model=model, single=single),
+        write=partial(_write, options=options, single=single),
         store=batches.store_json,
         settings=batches.settings(options, "questions", "top_k", "free", "overlay", "page"),
     )
@@ -136,7 +136,6 @@ def _ask(model: DocVQAModel, options: argparse.Namespace, document: Document) ->
 def _write(
     asked: Iterator[Asked | Failure],
     options: argparse.Namespace,
-    model: DocVQAModel,
     *,
     single: bool,
 ) -> None:
@@ -145,13 +144,14 @@ def _write(
     elif options.jsonl:
         answering.write_jsonl(asked)
     else:
-        answered = False
+        several, scales = options.top_k > 1, dict[str | None, None]()
         for item in asked:
             if isinstance(item, Asked):
-                _print(item, several=options.top_k > 1)
-                answered = True
-        if answered:
-            answering.print_scoring(model)
+                _print(item, several=several)
+                scored = (one for one in item.answers if several or one.text is not None)
+                scales |= {one.calibrated_on: None for one in scored}
+        for calibrated_on in scales:
+            answering.print_score_note(calibrated_on)
 
 
 def _print(asked: Asked, *, several: bool) -> None:

@@ -50,9 +50,11 @@ class Answer:
     Attributes:
         text: Its words, joined by spaces; None where the document has no answer, or none that
             reaches the artifact's threshold.
-        score: From 0 to 1: the probability of the answer in its window; where the artifact
-            declares a calibration, the share of such answers that were right when it was measured.
-            Without a text that of the best candidate, and 0 where there is none.
+        score: From 0 to 1: the probability of the answer in its window; where it is calibrated
+            (`Answers.calibrated_on`), of the best answer the share of such answers that were right
+            when it was measured. That leaves a share, of which each further candidate has as much
+            as its probability has of what the best one's leaves. Without a text that of the best
+            candidate, and 0 where there is none.
         page: Page number from 0; None where the answer has no place.
         word_ids: Its words in the order of `text`, as indices into the page's words as the caller
             gave them.
@@ -140,7 +142,9 @@ class Answers(extraction.Answer):
         timings: Where the time went, of all questions that were asked together.
         source: Where the words came from; None where a caller passed them.
         calibrated_on: The documents that scores were calibrated on; None where scores are the
-            model's own, which order answers and are no shares of right ones.
+            model's own, which order answers and are no shares of right ones. They are that also of
+            an artifact with a calibration, where none is likelier than the best answer, and of
+            a model that writes its answers with `top_k` above 1 or `grounded=False`.
     """
 
     document_id: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Literal, Self
 
@@ -121,7 +121,7 @@ class ClassificationModel(Model):
         # The curve never falls, so the raw order is the order; it also decides ties.
         order = np.argsort(-reading.raw_scores, kind="stable")
         raw = [float(reading.raw_scores[index]) for index in order]
-        values = raw if scoring is None else _calibrated(raw, scoring)
+        values = raw if scoring is None else scoring.ranked(raw, left=sum(raw[1:]))
         return Classification(
             document_id=document.id,
             scores=tuple(
@@ -170,15 +170,3 @@ class ClassificationModel(Model):
             progress=progress,
             opened=opener(reader, used._opener()),
         )
-
-
-def _calibrated(raw: Sequence[float], scoring: Scoring) -> list[float]:
-    """Returns the scores of raw ones, best first.
-
-    A curve was measured on best classes alone. One class is right, so that the others share what it
-    leaves, by their raw scores; none of them has more than the best one.
-    """
-    if not scoring.raw:
-        return list(raw)
-    best, others = scoring.calibrate(raw[0]), sum(raw[1:])
-    return [best, *(min(best, (1 - best) * value / others) if others else 0.0 for value in raw[1:])]

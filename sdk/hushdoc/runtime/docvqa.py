@@ -35,6 +35,12 @@ from hushdoc.viewing.rendition import require_pillow
 
 TASK = "docvqa"
 
+OWN_SCORES = (
+    "Scores are the model's own: its calibration was measured on answers in words of the page, one "
+    "to a question (top_k=1), and holds for no others. The threshold is applied all the same."
+)
+"""The warning where a model that writes answers is asked otherwise than its calibration was."""
+
 SPARE = 4
 """Candidates of a pointer's window for each that is wanted, as equal texts count once."""
 
@@ -191,15 +197,20 @@ class DocVQAModel(Model):
         clock.count("encoding")
         every = {row: number for some in rows for row, number in some.items()}
         readings = self._readings(document, every, top_k, clock, grounded=grounded)
+        measured = not self.writes or (grounded and top_k == 1)
         found = [
             self._judged(
-                document, numbers, [(number, readings[row]) for row, number in some.items()]
+                document,
+                numbers,
+                [(number, readings[row]) for row, number in some.items()],
+                measured=measured,
             )
             for some in rows
         ]
         lost = windows.losses(pages, capacity=settings.capacity, numbers=numbers)
-        warnings = (*lost, *notes)
-        timings, scoring = clock.timings(), self.scoring
+        own = () if measured or self.scoring is None else (OWN_SCORES,)
+        warnings = (*lost, *notes, *own)
+        timings = clock.timings()
         return tuple(
             Answers(
                 document_id=document.id,
@@ -210,9 +221,11 @@ class DocVQAModel(Model):
                 warnings=(*warnings, *self._told_of(cut, candidates[:top_k])),
                 timings=timings,
                 source=document.source,
-                calibrated_on=None if scoring is None else scoring.fitted_on,
+                calibrated_on=calibrated_on,
             )
-            for (question, _), (best, candidates, cut) in zip(asked, found, strict=True)
+            for (question, _), (best, candidates, cut, calibrated_on) in zip(
+                asked, found, strict=True
+            )
         )
 
     def _readings(
@@ -246,11 +259,15 @@ class DocVQAModel(Model):
         document: Document,
         numbers: Sequence[Sequence[int]],
         readings: Sequence[tuple[int, Reading]],
-    ) -> tuple[Answer, tuple[Answer, ...], set[str]]:
+        *,
+        measured: bool,
+    ) -> tuple[Answer, tuple[Answer, ...], set[str], str | None]:
         """Returns the answer of all windows, its candidates, best first, and which texts were cut.
 
-        Of equal texts the larger score counts. There is no answer where none is likelier in every
-        window than the best, or where the best does not reach the threshold.
+        The last part is what scores were calibrated on. Of equal texts the larger score counts.
+        There is no answer where none is likelier in every window than the best, or where the best
+        does not reach the threshold. Scores are calibrated where an answer is the likeliest and
+        `measured`, one of a kind that a calibration asks for; the threshold holds for all.
         """
         null = min((reading.null_score for _, reading in readings), default=1.0)
         found: dict[str, tuple[Answer, bool]] = {}
@@ -263,14 +280,19 @@ class DocVQAModel(Model):
         cut = {text for text, (_, ended) in found.items() if not ended}
         ordered = sorted((item for item, _ in found.values()), key=lambda item: -item.score)
         if not ordered:
-            return Answer(text=None, score=0.0, null_score=null), (), cut
-        likelier, scoring = ordered[0].score >= null, self.scoring
-        if scoring is not None:
-            ordered = [replace(item, score=scoring.calibrate(item.score)) for item in ordered]
+            return Answer(text=None, score=0.0, null_score=null), (), cut, None
+        raw, scoring, calibrated_on = [item.score for item in ordered], self.scoring, None
+        is_answer = raw[0] >= null
+        if scoring is not None and is_answer:
+            is_answer = scoring.accepts(scoring.calibrate(raw[0]))
+            if measured:
+                scores = scoring.ranked(raw, left=1 - raw[0])
+                ordered = [replace(one, score=s) for one, s in zip(ordered, scores, strict=True)]
+                calibrated_on = scoring.fitted_on
         best = ordered[0]
-        if not likelier or (scoring is not None and not scoring.accepts(best.score)):
+        if not is_answer:
             best = Answer(text=None, score=best.score, null_score=null)
-        return best, tuple(ordered), cut
+        return best, tuple(ordered), cut, calibrated_on
 
     def _told_of(self, cut: set[str], candidates: Sequence[Answer]) -> Iterator[str]:
         """Yields a warning for each candidate that was cut."""

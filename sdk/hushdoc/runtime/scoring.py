@@ -82,6 +82,18 @@ class Scoring:
         """Returns the calibrated score of a raw one; outside the knots the nearest knot's."""
         return float(np.interp(score, self.raw, self.calibrated)) if self.raw else score
 
+    def ranked(self, raw: Sequence[float], *, left: float) -> list[float]:
+        """Returns the scores of raw ones, best first, of which a curve is the best one's alone.
+
+        One is right at most: the others get what the best one leaves, in proportion to their own
+        parts of what its raw score leaves, and none has more than the best.
+        """
+        if not self.raw:
+            return list(raw)
+        best = self.calibrate(raw[0])
+        share = (1 - best) / max(left, 1e-12)
+        return [best, *(min(best, share * value) for value in raw[1:])]
+
     def accepts(self, score: float) -> bool:
         """Returns whether a calibrated score reaches the threshold."""
         return score >= self.threshold

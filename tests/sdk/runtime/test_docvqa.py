@@ -26,6 +26,7 @@ from hushdoc.errors import (
 )
 from hushdoc.runtime.answers import Answer, Answers
 from hushdoc.runtime.docvqa import DocVQAModel
+from hushdoc.runtime.pointing import Pointer
 from hushdoc.runtime.questions import QuestionEncoder, QuestionRow
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.runtime.session import Runtime
@@ -108,6 +109,36 @@ def test_without_an_answer_the_candidates_stay(model: DocVQAModel) -> None:
     assert refused.text is None
     assert refused.fields == ()
     assert [item.text for item in refused.below_threshold] == [refused.candidates[0].text]
+
+
+def test_further_candidates_share_what_the_best_one_leaves(model: DocVQAModel) -> None:
+    raw = [item.score for item in model.ask(document(9), QUESTION, top_k=3).candidates]
+    curve = Scoring(raw=(0, 1), calibrated=(0.6, 0.9), fitted_on="x", num_answers=1)
+    found = judged_by(model, curve).ask(document(9), QUESTION, top_k=3)
+    best = 0.6 + 0.3 * raw[0]
+    left = [(1 - best) * score / (1 - raw[0]) for score in raw[1:]]
+    assert [item.score for item in found.candidates] == pytest.approx([best, *left])
+    assert found.best == found.candidates[0]
+
+
+def test_candidates_that_are_less_likely_than_none_have_scores_of_the_model(
+    model: DocVQAModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = document(9)
+    raw = model.ask(asked, QUESTION, top_k=3)
+    read = Pointer.read
+    monkeypatch.setattr(
+        Pointer,
+        "read",
+        lambda *given, count: {
+            row: replace(found, null_score=0.5) for row, found in read(*given, count=count).items()
+        },
+    )
+    curve = Scoring(raw=(0, 1), calibrated=(0.6, 0.9), fitted_on="x", num_answers=1)
+    found = judged_by(model, curve).ask(asked, QUESTION, top_k=3)
+    assert (found.text, found.calibrated_on) == (None, None)
+    assert [item.score for item in found.candidates] == [item.score for item in raw.candidates]
+    assert found.best.score == raw.best.score
 
 
 def test_a_pointer_is_never_asked_to_speak_freely(

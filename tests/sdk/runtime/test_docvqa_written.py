@@ -20,6 +20,7 @@ from hushdoc.labels import LabelledDocument, Question
 from hushdoc.runtime import matching
 from hushdoc.runtime.docvqa import DocVQAModel
 from hushdoc.runtime.images import ImagePreprocessing
+from hushdoc.runtime.scoring import Scoring
 from hushdoc.runtime.session import Runtime
 from hushdoc.runtime.writing import DECODER, ENCODER, GRAPHS, Writer, require_fitting
 from hushdoc_export import calibration, sealing
@@ -256,8 +257,33 @@ def test_calibrated_scores_are_the_share_of_right_answers(tmp_path: Path) -> Non
     assert found.calibrated_on == "pages that it has learned"
     assert found.text == "9.50 EUR"
     assert found.best.score == pytest.approx(0.5, abs=0.1)
+    assert found.warnings == ()
     mapped = DocVQAModel.load(folder, policy=tiny.policy(), low_memory=True)
     assert mapped.ask(vt5.document("a"), TOTAL) == found
+
+
+@pytest.mark.parametrize("otherwise", [{"top_k": 2}, {"grounded": False}])
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_answers_that_no_calibration_asked_for_keep_the_scores_of_the_model(
+    model: DocVQAModel, otherwise: dict[str, Any], share: float
+) -> None:
+    curve = Scoring(
+        raw=(0, 1), calibrated=(share, share), threshold=0.5, fitted_on="x", num_answers=1
+    )
+    judged = changed(model, scores=curve)
+    usual, found = (
+        judged.ask(vt5.document("a"), TOTAL),
+        judged.ask(vt5.document("a"), TOTAL, **otherwise),
+    )
+    assert (usual.best.score, usual.calibrated_on) == (share, "x")
+    plain = model.ask(vt5.document("a"), TOTAL, **otherwise)
+    assert found.calibrated_on is None
+    assert [item.score for item in found.candidates] == [item.score for item in plain.candidates]
+    assert found.best.score == plain.best.score
+    wanted = "9.50 eur" if share > 0.5 else "none"  # written freely it is lower-case
+    assert str(found.text).lower() == str(usual.text).lower() == wanted
+    assert "Scores are the model's own" in found.warnings[-1]
+    assert plain.warnings == usual.warnings == ()
 
 
 def resealed(out: Path, **preprocessing: Any) -> Path:
