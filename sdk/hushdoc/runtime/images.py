@@ -121,10 +121,10 @@ def _middle(
 ) -> Image.Image:
     """Returns the middle of an image whose shorter side was made as long as the crop needs."""
     shorter = int(min(settings.height, settings.width) / settings.crop_share)
-    scale = shorter / min(image.size)
-    # Wide inputs of narrow pages: the crop must not leave the image.
-    width = max(settings.width, int(image.width * scale))
-    height = max(settings.height, int(image.height * scale))
+    # In integers: a quotient of floats can make the shorter side a pixel shorter. Wide inputs of
+    # narrow pages: the crop must not leave the image.
+    width = max(settings.width, image.width * shorter // min(image.size))
+    height = max(settings.height, image.height * shorter // min(image.size))
     image = image.resize((width, height), resample)
     left, top = (width - settings.width) // 2, (height - settings.height) // 2
     return image.crop((left, top, left + settings.width, top + settings.height))

@@ -377,6 +377,18 @@ def test_published_processors_are_followed(processor: Any, size: int, tmp_path: 
     assert np.abs(found - expected).mean() < 0.1 * step
 
 
+def test_a_cropped_image_of_any_size_is_what_a_published_processor_makes() -> None:
+    processor = transformers.ConvNextImageProcessor(size={"shortest_edge": 49}, crop_pct=0.875)
+    settings = image_preprocessing(processor)
+    generator = np.random.default_rng(6)
+    for side in range(57, 120):
+        for size in ((side + 11, side, 3), (side, side + 24, 3)):
+            image = Image.fromarray(generator.integers(0, 256, size=size, dtype=np.uint8))
+            expected = processor(image, return_tensors="np")["pixel_values"][0]
+            step = 1 / 255 / min(settings.std)
+            assert np.abs(images.pixels(image, settings) - expected).max() <= 1.01 * step, size
+
+
 @pytest.mark.parametrize(
     "change",
     [
