@@ -30,6 +30,9 @@ TEXT, IMAGE = "ForSequenceClassification", "ForImageClassification"
 LAYOUT_TYPES = frozenset({"layoutlm", "layoutlmv3", "lilt"})
 """Models that read boxes beside the words."""
 
+OTHER_PROBLEMS = ("regression", "multi_label_classification")
+"""What transformers calls models whose outputs are numbers, or labels that each hold or not."""
+
 _LOCAL: dict[str, Any] = {"local_files_only": True, "use_safetensors": True}
 
 
@@ -66,7 +69,7 @@ def _reading(folder: Path) -> Iterator[None]:
     try:
         with graph.silence():
             yield
-    except (KeyError, OSError, SafetensorError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OSError, SafetensorError, TypeError, ValueError) as error:
         raise _unusable(folder, f"{type(error).__name__}: {error}") from error
 
 
@@ -126,6 +129,12 @@ def _windows(tokenizer: Any, config: Any) -> Preprocessing:
 
 
 def _labels(config: Any) -> list[str]:
+    """Returns the classes, of which a document has one; ValueError where outputs are not such."""
+    if config.problem_type in OTHER_PROBLEMS or config.num_labels < 2:
+        raise ValueError(
+            f"it has {config.num_labels} outputs and the problem_type {config.problem_type}, which "
+            "are not the classes of which a document has one"
+        )
     return [config.id2label[number] for number in range(config.num_labels)]
 
 

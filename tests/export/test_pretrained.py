@@ -158,6 +158,24 @@ def test_other_folders_are_refused(tmp_path: Path, damage: Any, found: str) -> N
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"problem_type": "multi_label_classification"}, "3 outputs .* multi_label_classification"),
+        ({"problem_type": "regression"}, "3 outputs .* regression"),
+        ({"id2label": {0: "amount"}}, "1 outputs"),
+    ],
+)
+def test_outputs_that_are_no_classes_are_refused(
+    tmp_path: Path, change: dict[str, Any], found: str
+) -> None:
+    source = saved(tmp_path / "source", "bert", **change)
+    release = tiny.release(name="classes")
+    with pytest.raises(CheckpointError, match=found):
+        export_classifier(source, tmp_path / "model", release, trained_on="our mail")
+    assert not (tmp_path / "model").exists()
+
+
 def test_a_model_that_reads_images_beside_words_is_refused(tmp_path: Path) -> None:
     source = saved(tmp_path / "source", "layoutlmv3")
     release = tiny.release(name="classes")
