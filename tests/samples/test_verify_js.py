@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 import hushdoc_builders as build
+import hushdoc_mutation
 import hushdoc_small_order
 import pytest
 from hushdoc_corruption import b64, plus_order
@@ -107,6 +108,22 @@ def _with_graphs(graphs: Any) -> Callable[[Path], Path]:
         files = build.files(hushdoc_DOT_json=manifest)
         files["onnx/decoder.onnx"] = files[build.ENTRY]
         return build.seal(folder, KEY, contents=files)
+
+    return make
+
+
+def _table(**change: Any) -> Callable[[Path], Path]:
+    """Sealed around a table of hashed features that its manifest declares so, or not at all."""
+
+    def make(folder: Path) -> Path:
+        toy = hushdoc_mutation.TableToy(build, folder.parent, "toy")
+        files, certified = toy.files(), toy.certified()
+        manifest = json.loads(files["hushdoc.json"])
+        manifest["preprocessing"]["hashTable"].update(change)
+        if not change:
+            del manifest["preprocessing"]["hashTable"]
+        files["hushdoc.json"] = json.dumps(manifest).encode()
+        return build.seal(folder, KEY, certified, contents=files)
 
     return make
 
@@ -355,6 +372,14 @@ CASES: dict[str, Callable[[Path], Path]] = {
     "files/no graph": _with_graphs({"decoder": None}),
     "files/list of graphs": _with_graphs([{"entry": "onnx/decoder.onnx"}]),
     "files/null graphs": _with_graphs(None),
+    "files/true graphs": _with_graphs(True),
+    "files/number of graphs": _with_graphs(1),
+    "files/table": _table(tensor="table"),
+    "files/table that is not declared": _table(),
+    "files/table of rows that are no integer": _table(rows=8.0),
+    "files/table with a further key": _table(more=1),
+    "files/table without the only column": _table(columns=1, reference=0),
+    "files/table without a column that it lacks": _table(reference=4),
     "files/readme beside": _changed("README.md", lambda path: path.write_text("# A model")),
     "files/git beside": _changed(".git/objects", lambda path: path.mkdir(parents=True)),
     "files/bit flip": _changed(build.ENTRY, _flip),
@@ -396,6 +421,9 @@ CASES: dict[str, Callable[[Path], Path]] = {
         lambda data: data["signatures"][0].update(sig=data["signatures"][0]["sig"].rstrip("="))
     ),
     "envelope/no key id": _envelope(lambda data: data["signatures"][0].pop("keyid")),
+    "envelope/a number as further key id": _envelope(
+        lambda data: data["signatures"].append({**data["signatures"][0], "keyid": 5})
+    ),
     "envelope/null key id": _envelope(lambda data: data["signatures"][0].update(keyid=None)),
     "envelope/seventeen signatures": _envelope(
         lambda data: data.update(signatures=17 * data["signatures"])
@@ -558,6 +586,7 @@ ACCEPTED = {
     "honest, signed by two",
     "honest, other spelling",
     "files/signed graph",
+    "files/table",
     "files/readme beside",
     "files/git beside",
     "envelope/no key id",
@@ -610,7 +639,12 @@ OTHER_WORDS = {
     "envelope/other payload type": "UNKNOWN_VALUE",
     "envelope/unpadded base64": "BAD_FIELD",
     "envelope/further key of 33 levels": "BAD_JSON",
-    "envelope/null key id": "NO_TRUSTED_SIGNATURE",
+    "envelope/null key id": "BAD_FIELD",
+    "envelope/a number as further key id": "BAD_FIELD",
+    "files/table that is not declared": "BAD_FIELD",
+    "files/table of rows that are no integer": "BAD_FIELD",
+    "files/table with a further key": "BAD_FIELD",
+    "files/table without the only column": "BAD_FIELD",
     "envelope/seventeen signatures": "BAD_FIELD",
     "json/duplicate key": "BAD_JSON",
     "json/escaped duplicate key": "BAD_JSON",
@@ -1077,6 +1111,7 @@ def test_what_it_does_not_know_it_refuses(name: str, place: Path) -> None:
         {"max_epsilon": "8"},
         {"revocation": "required"},
         {"treatments": ["unaccounted"]},
+        {"max_age_days": 36_501},
     ],
 )
 def test_a_policy_it_does_not_understand_accepts_nothing(
