@@ -5,7 +5,7 @@ const HERE = new URL('.', import.meta.url);
 const find = (id) => document.getElementById(id);
 const say = (words) => { find('status').textContent = words; };
 const rules = { policy: null, trust: null };
-let engine = null, pdfWorker = null, shown = null;
+let engine = null, pdfWorker = null, reading = null, shown = null;
 
 /** Returns what this browser lacks, in words, or nothing. */
 function missing() {
@@ -114,16 +114,22 @@ async function read(file) {
 }
 
 async function take(file) {
+  reading = file;
+  shown = null;
   find('document-name').textContent = file.name;
   find('document-drop').classList.add('done');
+  find('pages').replaceChildren();
   clear();
   say('Reading …');
   try {
-    shown = await read(file);
+    const found = await read(file);
+    if (file !== reading) return; // another one was chosen meanwhile
+    shown = found;
     draw();
     if (engine?.isOpen) await ask();
     else say('Choose a model that this page accepts and can run.');
   } catch (problem) {
+    if (file !== reading) return;
     shown = null;
     say(`${file.name} can't be read: ${problem.message}`);
   }
@@ -139,10 +145,17 @@ async function ask() {
     if (own !== engine || document !== shown) return;
     show(found);
     const seconds = ((performance.now() - start) / 1000).toFixed(2);
-    say(`Read in ${seconds} s, in this browser.`);
+    say(`Read in ${seconds} s, in this browser.${unread(document)}`);
   } catch (problem) {
-    say(`No answer: ${problem.message}`);
+    if (own === engine && document === shown) say(`No answer: ${problem.message}`);
   }
+}
+
+/** Returns which pages have no words, in words, or nothing. */
+function unread({ pages = [] }) {
+  const numbers = pages.flatMap(({ words }, page) => (words.length ? [] : [page + 1]));
+  return numbers.length ? ` Without words, so not read: page ${numbers.join(', ')}. Text in images `
+    + 'is not read here.' : '';
 }
 
 function clear() {

@@ -11,8 +11,11 @@ export async function readPdf(content, worker, mostPages = 50) {
     data: content, wasmUrl: `${PDFJS}wasm/`, standardFontDataUrl: `${PDFJS}standard_fonts/`,
     cMapUrl: `${PDFJS}cmaps/`, isEvalSupported: false,
   }).promise;
+  if (file.numPages > mostPages) {
+    throw Error(`it has ${file.numPages} pages; at most ${mostPages} are read here`);
+  }
   const pages = [];
-  for (let number = 1; number <= Math.min(file.numPages, mostPages); number++) {
+  for (let number = 1; number <= file.numPages; number++) {
     const page = await file.getPage(number), viewport = page.getViewport({ scale: SCALE });
     const canvas = document.createElement('canvas');
     [canvas.width, canvas.height] = [Math.ceil(viewport.width), Math.ceil(viewport.height)];

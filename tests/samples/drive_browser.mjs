@@ -27,6 +27,7 @@ const judged = async () => ({ verdict: await text('#verdict'),
   lines: await page.locator('#promise > p').allTextContents(),
   further: await page.locator('#promise li').allTextContents() });
 const answered = async () => ({ status: await text('#status'),
+  pages: await page.locator('#pages > div').count(),
   boxes: await page.locator('rect').count(), marks: await page.locator('mark').count(),
   fields: await page.locator('#fields tr').evaluateAll((rows) => rows.map((row) => ({
     ...row.dataset, text: row.children[1]?.textContent, isSure: !row.className }))) });
@@ -69,6 +70,25 @@ const verbs = {
     await page.setInputFiles('#document', file);
     await settled();
     return answered();
+  },
+  overtaken: async (first, second) => { // the second is read while the first still is
+    await page.evaluate(() => {
+      const { text } = Blob.prototype;
+      globalThis.held = new Promise((go) => { globalThis.go = go; });
+      Blob.prototype.text = async function late() {
+        Blob.prototype.text = text;
+        await globalThis.held;
+        return text.call(this);
+      };
+    });
+    await page.setInputFiles('#document', first);
+    await verbs.document(second);
+    await page.evaluate(() => {
+      globalThis.go();
+      return new Promise((done) => { setTimeout(done, 100); });
+    });
+    await settled();
+    return { name: await text('#document-name'), ...await answered() };
   },
   workers: async (code) => Promise.all(page.workers().map((worker) => worker.evaluate(code))),
   run: async (code) => page.evaluate(code),

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import hushdoc_builders as build
+import hushdoc_pdf_files
 import hushdoc_tiny
 import numpy as np
 import pytest
@@ -192,6 +193,13 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
         (folder / f"{number}.json").write_text(json.dumps(document.to_dict()))
         steps[f"document {number}"] = ["document", str(folder / f"{number}.json")]
     steps["pdf"] = ["document", str(SAMPLE / "invoice.pdf")]
+    written = [hushdoc_pdf_files.shown("Total 9.50"), b""]
+    for name, pages in {"half": written, "bare": written[1:], "long": written * 26}.items():
+        (folder / f"{name}.pdf").write_bytes(hushdoc_pdf_files.file(pages))
+        steps[name] = ["document", str(folder / f"{name}.pdf")]
+    (folder / "torn.json").write_text("{")
+    steps["overtaken"] = ["overtaken", *(str(folder / f"{number}.json") for number in (0, 1))]
+    steps["torn"] = ["document", str(folder / "torn.json")]
     steps["dropped file"] = ["drop", "#model-drop", str(SAMPLE / "model/hushdoc.json")]
     tampered = folder / next(iter(TAMPERED)).replace(" ", "-")
     steps["dropped tampered"] = ["drop", "#model-drop", str(tampered)]
@@ -290,6 +298,27 @@ def test_a_pdf_file_is_read_and_its_fields_are_drawn(session: Session) -> None:
     found = {(label, text) for label, text, _ in _fields(shown)}
     assert {("provider_name", "STRATBURG GLASS LTD."), ("total", "£18,319.12")} <= found
     assert shown["boxes"] == len(shown["fields"]) > 25
+
+
+def test_what_was_not_read_of_a_pdf_file_is_said(session: Session) -> None:
+    said = " Without words, so not read: page {}. Text in images is not read here."
+    for name, number in (("half", 2), ("bare", 1)):
+        assert session.shown[name]["status"].endswith(said.format(number))
+    assert session.shown["pdf"]["status"].endswith(" s, in this browser.")
+    assert session.shown["long"]["status"] == (
+        "long.pdf can't be read: it has 52 pages; at most 50 are read here"
+    )
+    assert session.shown["long"]["pages"] == 0
+
+
+def test_nothing_of_one_document_is_shown_under_the_name_of_another(session: Session) -> None:
+    late = session.shown["overtaken"]
+    assert late.pop("name") == "1.json"
+    assert late["fields"] == session.shown["document 1"]["fields"]
+    assert late["fields"] != session.shown["document 0"]["fields"]
+    torn = session.shown["torn"]
+    assert torn["status"].startswith("torn.json can't be read: ")
+    assert (torn["pages"], torn["fields"]) == (0, [])
 
 
 def test_what_is_dropped_is_what_is_chosen(session: Session) -> None:
