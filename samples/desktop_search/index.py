@@ -1,12 +1,14 @@
 """The index of a folder of documents: one SQLite file with a vector for each page.
 
 It says which artifact made its vectors, and begins anew with another: vectors of two models can't
-be compared. Several programs may use one index; a crash or a full disk leaves what was there.
+be compared. Several programs may use one index; a crash or a full disk leaves what was there. It
+holds the documents' texts, so nobody but its owner may read it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -51,6 +53,7 @@ class Index:
     def __init__(self, file: Path, folder: Path, model: Any, fields: Any = None) -> None:
         """Opens or begins the index of a folder, by a model of embeddings and one of fields."""
         self.folder, self.model, self.fields, self._matrix = folder, model, fields, None
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
         self._database = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None)
         try:
             self._database.executescript(TABLES)
@@ -67,14 +70,21 @@ class Index:
 
     def update(self) -> int:
         """Takes up what changed in the folder and returns how many files did."""
+        if not self.folder.is_dir():
+            raise InputError(f"'{self.folder}' is no folder. The index stays as it is.")
         states = {}
-        for path in filter(Path.is_file, self.folder.rglob("[!.]*")):
-            found = path.stat()
-            states[str(path.relative_to(self.folder))] = (found.st_mtime_ns, found.st_size)
+        for path in self.folder.rglob("[!.]*"):
+            name = path.relative_to(self.folder)
+            with suppress(OSError):  # it went meanwhile
+                if path.is_file() and not any(part.startswith(".") for part in name.parts):
+                    found = path.stat()
+                    states[_stored(str(name))] = (found.st_mtime_ns, found.st_size)
         known = {row[0]: row[1:] for row in self._rows("SELECT path, changed, size FROM files")}
-        changed = sorted(n for n in {*known, *states} if known.get(n) != states.get(n))
+        names = sorted({*known, *states}, key=os.fsencode)
+        changed = [name for name in names if known.get(name) != states.get(name)]
         for name in changed:
-            note, pages, fields = self._read(self.folder / name) if name in states else ("", [], [])
+            path = self.folder / os.fsdecode(name)
+            note, pages, fields = self._read(path) if name in states else ("", [], [])
             with self._changing():
                 for table in ("files", "pages", "fields"):
                     self._database.execute(f"DELETE FROM {table} WHERE path = ?", (name,))
@@ -97,12 +107,15 @@ class Index:
             where = "WHERE path = ? AND page = ?"
             [(text,)] = self._rows(f"SELECT text FROM pages {where}", places[row])
             fields = tuple(self._rows(f"SELECT label, text FROM fields {where}", places[row]))
-            found.append(Match(self.folder / name, page, float(scores[row]), text, fields))
+            found.append(
+                Match(self.folder / os.fsdecode(name), page, float(scores[row]), text, fields)
+            )
         return found
 
     def notes(self) -> dict[str, str]:
         """Returns the files that could not be read, and why."""
-        return dict(self._rows("SELECT path, note FROM files WHERE note IS NOT NULL"))
+        found = self._rows("SELECT path, note FROM files WHERE note IS NOT NULL")
+        return {os.fsdecode(name): note for name, note in found}
 
     def _read(self, path: Path) -> tuple[str | None, list[Any], list[Any]]:
         try:
@@ -147,3 +160,12 @@ class Index:
         except sqlite3.OperationalError as error:
             why = f"The index could not be written: {error}. It is as it was before. Free some"
             raise OutputWriteError(f"{why} space, or wait for the other program.") from error
+
+
+def _stored(name: str) -> str | bytes:
+    """Returns a file's name as SQLite holds it: bytes where it is not UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(name)
+    return name

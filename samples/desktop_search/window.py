@@ -58,7 +58,8 @@ class Window:
         self.matches = self.index.search(self.query.get())
         self.list.delete(0, "end")
         for match in self.matches:
-            self.list.insert("end", f"{match.score:.2f}  {match.path.name}, page {match.page + 1}")
+            name = match.path.name.encode(errors="replace").decode()  # Tk has no other characters
+            self.list.insert("end", f"{match.score:.2f}  {name}, page {match.page + 1}")
         if self.matches:
             self.list.selection_set(0)
         self._show_chosen()
@@ -117,6 +118,8 @@ def main() -> None:
         "--index", type=Path, default=Path("search.sqlite"), help="the index's file"
     )
     options = parser.parse_args()
+    if not options.folder.is_dir():
+        parser.error(f"'{options.folder}' is no folder of documents")
     policy = hushdoc.Policy.from_toml(options.policy)
     model = hushdoc.EmbeddingModel.load(options.embedding, policy=policy)
     fields = None if options.fields is None else hushdoc.load(options.fields, policy=policy)

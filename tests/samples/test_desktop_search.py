@@ -86,6 +86,41 @@ def test_an_index_follows_its_folder(index: Any, folder: Path, model: Any, tmp_p
     assert again.update() == 3
 
 
+def test_an_index_is_of_what_is_not_hidden_and_of_any_name(
+    index: Any, folder: Path, model: Any, tmp_path: Path
+) -> None:
+    (folder / ".trash").mkdir()
+    (folder / ".trash" / "e.txt").write_text("a receipt")
+    (folder / "gone.txt").symlink_to(folder / "nowhere")
+    strange = folder / os.fsdecode(b"m\xfcller.txt")  # as programs of the last century wrote it
+    with suppress(OSError):  # some systems have no such names
+        strange.write_text("a receipt of a mill")
+    found = index.Index(tmp_path / "i.sqlite", folder, model)
+    assert found.update() == 3 + strange.exists()
+    assert found.update() == 0
+    paths = {match.path for match in found.search("a receipt of a mill")}
+    assert paths == {path for path in folder.rglob("[!.]*.txt") if path.exists()} - {
+        folder / ".trash" / "e.txt"
+    }
+    strange.unlink(missing_ok=True)
+    (folder / "torn.pdf").write_bytes(b"%PDF-1.4")
+    assert found.update() >= 1
+    assert list(found.notes()) == ["torn.pdf"]
+
+
+def test_an_index_is_its_owner_s_and_outlives_its_folder(
+    index: Any, folder: Path, model: Any, tmp_path: Path
+) -> None:
+    found = index.Index(tmp_path / "i.sqlite", folder, model)
+    found.update()
+    if os.name == "posix":
+        assert (tmp_path / "i.sqlite").stat().st_mode & 0o777 == 0o600
+    folder.rename(tmp_path / "away")
+    with pytest.raises(InputError, match="is no folder"):
+        found.update()
+    assert len(found.search("glass")) == 3
+
+
 def test_two_windows_use_one_index(index: Any, folder: Path, model: Any, tmp_path: Path) -> None:
     one, other = (index.Index(tmp_path / "i.sqlite", folder, model) for _ in range(2))
     assert one.update() == 3
