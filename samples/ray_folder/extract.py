@@ -52,7 +52,13 @@ class Worker:
 
 def files(folder: Path) -> Iterator[tuple[str, int, int]]:
     """Yields path, size and time of each file, in an order that never changes."""
-    for place, folders, names in os.walk(folder):
+
+    def refuse(error: OSError) -> None:
+        raise InputError(
+            f"'{error.filename}' can't be listed: {error.strerror}. Name a folder of documents."
+        ) from error
+
+    for place, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             path = os.path.join(place, name)

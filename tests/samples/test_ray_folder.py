@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hushdoc
+from hushdoc.errors import InputError
 from hushdoc_training import invented
 
 ROOT = Path(__file__).parents[2]
@@ -126,3 +128,39 @@ def test_a_policy_that_refuses_the_model_starts_nothing(documents: Path, tmp_pat
     assert found.returncode == 5
     assert "EPSILON_TOO_LARGE" in found.stderr
     assert not out.exists()
+
+
+@pytest.fixture
+def extract(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The sample, whose driver needs Ray where there is something to do alone."""
+    monkeypatch.syspath_prepend(str(SAMPLE.parent))
+    import extract
+
+    yield extract
+    sys.modules.pop("extract", None)
+
+
+def test_a_folder_that_can_not_be_listed_is_refused(
+    extract: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The documents in it would be missing, and those of an earlier run no longer be named."""
+    told = ["--model", str(MODEL / "model"), "--policy", str(MODEL / "policy.toml")]
+    told += ["--out", str(tmp_path / "results")]
+    assert extract.main([str(tmp_path / "mistyped"), *told]) == InputError.exit_code
+    assert "mistyped' can't be listed: No such file" in capsys.readouterr().err
+    closed = tmp_path / "documents" / "closed"
+    closed.mkdir(parents=True)
+    scandir = os.scandir
+
+    def denied(path: Any) -> Any:
+        if str(path) == str(closed):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    assert extract.main([str(tmp_path / "documents"), *told]) == InputError.exit_code
+    assert "closed' can't be listed: Permission denied" in capsys.readouterr().err
+    assert not (tmp_path / "results" / "parts.json").exists()
