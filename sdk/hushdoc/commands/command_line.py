@@ -100,6 +100,7 @@ def _harmless(text: str) -> str:
 
 def _run(options: argparse.Namespace) -> int:
     """Runs the subcommand that was asked for."""
+    exit_code = OutputWriteError.exit_code  # until the subcommand has come to its end
     try:
         with notices.as_lines(), extras.required(getattr(options, "extra", None)):
             exit_code = int(options.run(options))
@@ -113,7 +114,8 @@ def _run(options: argparse.Namespace) -> int:
         _refuse(options, ended.code, ended)
         return ended.exit_code
     except BrokenPipeError:
-        return 0
+        # Whoever read has had enough, which makes no refusal an acceptance.
+        return exit_code
     except OSError as error:
         # Subcommands name the files they read and write; what is left is the terminal or its pipe.
         _refuse(options, OutputWriteError.default_code, error)

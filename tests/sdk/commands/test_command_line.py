@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -121,6 +123,31 @@ def test_help_texts_are_in_one_style() -> None:
                 assert text, (parser.prog, action.option_strings)
                 assert not text.endswith("."), (parser.prog, text)
                 assert not text[:2].istitle(), (parser.prog, text)  # PDF and FUNSD are names
+
+
+@pytest.mark.parametrize(("shown", "verdict", "exit_code"), [(0, 5, 5), (0, 0, 0), (1, 5, 6)])
+def test_no_refusal_is_an_acceptance_where_the_reader_has_left(
+    subcommand: Callable[[Run], int],
+    monkeypatch: pytest.MonkeyPatch,
+    shown: int,
+    verdict: int,
+    exit_code: int,
+) -> None:
+    """As in `hushdoc verify ... --json | grep -q ...`, which closes its pipe before the end."""
+
+    class Left(io.StringIO):
+        def write(self, text: str = "") -> int:
+            raise BrokenPipeError
+
+        flush = write  # type: ignore[assignment]
+
+    def run(options: argparse.Namespace) -> int:
+        for _ in range(shown):
+            print("REFUSED")
+        return verdict
+
+    monkeypatch.setattr(sys, "stdout", Left())
+    assert subcommand(run) == exit_code
 
 
 def test_wrong_usage_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
