@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from hushdoc.arguments import printable
 from hushdoc.certificate import adversaries
 from hushdoc.certificate.claim import Claim, Guarantee
@@ -16,8 +19,11 @@ from hushdoc.explanation.terms import (
 )
 
 
-def not_guaranteed(claim: Claim) -> tuple[str, ...]:
-    """Returns what the claim does not guarantee, in plain words, the most serious first."""
+def not_guaranteed(claim: Claim, derivation: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Returns what a claim does not guarantee, in plain words, the most serious first.
+
+    `derivation` has the steps since training, of which the claim says nothing.
+    """
     found = [guarantee_words(item) for item in claim.guarantees if item.kind == "none"]
     found += [guarantee_words(item) for item in claim.guarantees if item.kind == "empirical"]
     private = [item for item in claim.guarantees if item.kind in ("dp", "dp-conditional")]
@@ -29,7 +35,8 @@ def not_guaranteed(claim: Claim) -> tuple[str, ...]:
     silent = [words for name, words in ADVERSARY_WORDS.items() if not is_covered(name, claim)]
     if silent:
         found.append(f"There is no unconditional guarantee against: {'; '.join(silent)}.")
-    found += [*_accesses(claim), *_public_data(claim), *_further_releases(claim)]
+    found += [*_steps(derivation), *_accesses(claim)]
+    found += [*_public_data(claim), *_further_releases(claim)]
     if private:
         found += _unread(claim)
         found.append(
@@ -95,6 +102,15 @@ def _large_delta(guarantee: Guarantee, claim: Claim) -> list[str]:
         f"Delta {guarantee.delta:g} is large for {max(counts)} units: publishing each unit in full "
         f"with that probability would satisfy the same guarantee and reveal "
         f"{guarantee.delta * max(counts):.2g} of them on average."
+    ]
+
+
+def _steps(derivation: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [
+        "No guarantee covers a step after training, which read protected data: "
+        f"{printable(step['step'])}."
+        for step in derivation
+        if step["dataDependent"]
     ]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from hushdoc.arguments import printable
 from hushdoc.certificate.certificate import Certificate
@@ -35,17 +36,21 @@ def explain(certificate: Certificate) -> str:
     )
     if certificate.expires_at is not None:
         head += f"It expires {certificate.expires_at}.\n"
-    return head + "\n" + explain_claim(certificate.claim)
+    return head + "\n" + explain_claim(certificate.claim, certificate.derivation)
 
 
-def explain_claim(claim: Claim) -> str:
-    """Returns the claim in plain words: kind none first, then guarantees, then limits."""
+def explain_claim(claim: Claim, derivation: Iterable[Mapping[str, Any]] = ()) -> str:
+    """Returns the claim in plain words: kind none first, then guarantees, then limits.
+
+    `derivation` has the steps since training; a claim that nobody exported yet has none.
+    """
     none = [item for item in claim.guarantees if item.kind == "none"]
     lines = _titled("NO GUARANTEE", (f"  - {guarantee_words(item)}" for item in none))
     for kind, heading in _HEADINGS.items():
         items = [item for item in claim.guarantees if item.kind == kind]
         lines += _titled(heading, _guarantees(items))
-    lines += _titled("NOT GUARANTEED", (f"  - {words}" for words in not_guaranteed(claim)))
+    limits = not_guaranteed(claim, derivation)
+    lines += _titled("NOT GUARANTEED", (f"  - {words}" for words in limits))
     lines += _titled("RELEASED FROM TRAINING", _releases(claim))
     lines += _titled("AUDITS BY THE ISSUER", _audits(claim))
     invited = (f"  - {invitation_words(audit)}" for audit in claim.pre_registered_audits)

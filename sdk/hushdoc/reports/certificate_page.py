@@ -58,7 +58,7 @@ def certificate_page(
             '<div class="banners">' + _verdicts(certificate, report, signers, recompute) + "</div>",
             *(_meaning(item) for item in _private(certificate)),
             page_sections.against_whom(certificate),
-            section("What is not guaranteed", bullets(not_guaranteed(certificate.claim))),
+            section("What is not guaranteed", bullets(_limits(certificate))),
             section("Caveats", bullets(certificate.claim.caveats)),
             audit_sections.measured(certificate.claim, audits),
             audit_sections.invited(certificate.claim),
@@ -75,6 +75,10 @@ def certificate_page(
 
 def _private(certificate: Certificate) -> list[Guarantee]:
     return [item for item in certificate.claim.guarantees if item.kind in ("dp", "dp-conditional")]
+
+
+def _limits(certificate: Certificate) -> tuple[str, ...]:
+    return not_guaranteed(certificate.claim, certificate.derivation)
 
 
 def _head(certificate: Certificate) -> str:

@@ -127,7 +127,7 @@ def _model_card(certificate: Certificate, failed: Mapping[int, str]) -> Json:
         },
         **({"quantitativeAnalysis": {"performanceMetrics": metrics}} if metrics else {}),
         "considerations": {
-            "technicalLimitations": list(limits(claim, failed)),
+            "technicalLimitations": list(limits(certificate, failed)),
             "ethicalConsiderations": [
                 _risk(item, failed.get(index)) for index, item in enumerate(claim.guarantees)
             ],

@@ -239,7 +239,7 @@ def _further(entry: _Entry) -> list[str]:
     invited = [invitation_words(audit) for audit in claim.pre_registered_audits]
     return [
         f"Assurance: {entry.certificate.assurance}.",
-        *limits(claim, entry.failed),
+        *limits(entry.certificate, entry.failed),
         *(f"Audit by the issuer: {words}" for words in audits),
         *(f"Invited audit: {words}" for words in invited),
     ]

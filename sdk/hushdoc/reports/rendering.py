@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from hushdoc import arguments
 from hushdoc.arguments import printable, short_repr
 from hushdoc.certificate.certificate import Certificate
-from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.subjects import ENVELOPE_FILE
 from hushdoc.errors import InputError
 from hushdoc.explanation.limits import not_guaranteed
@@ -45,7 +44,8 @@ def failures(certificate: Certificate) -> Mapping[int, str]:
     }
 
 
-def limits(claim: Claim, failed: Mapping[int, str]) -> tuple[str, ...]:
-    """Returns the limits of a claim: the `failures` of its arithmetic first, then its own."""
+def limits(certificate: Certificate, failed: Mapping[int, str]) -> tuple[str, ...]:
+    """Returns the limits of a certificate: the `failures` of its arithmetic first, then its own."""
+    claim = certificate.claim
     caveats = (printable(words) for words in claim.caveats)
-    return (*failed.values(), *not_guaranteed(claim), *caveats)
+    return (*failed.values(), *not_guaranteed(claim, certificate.derivation), *caveats)
