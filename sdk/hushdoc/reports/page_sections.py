@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.accounting import mechanism
+from hushdoc.arguments import printable
 from hushdoc.certificate import vocabulary
 from hushdoc.certificate.claim import WATCHES_TRAINING, Guarantee
 from hushdoc.explanation.guarantees import comparison, computed_by, is_covered
@@ -100,9 +101,10 @@ def _detail(item: Guarantee) -> list[str]:
     }
     if item.audit_lower_bound is not None:
         facts["own audits"] = f"show that epsilon is at least {item.audit_lower_bound:g}"
-    lines = [f"{name + ':':<14}{value}" for name, value in facts.items()]
-    lines += [f"{'beside:':<14}{words}" for words in comparison(item)]
-    return [*lines, *(f"{'assumes:':<14}{words}" for words in item.assumes)]
+    named = [*facts.items(), *(("beside", words) for words in comparison(item))]
+    named += [("assumes", words) for words in item.assumes]
+    # A text of several lines would imitate facts that the certificate does not hold.
+    return [f"{name + ':':<14}{printable(words, limit=len(words))}" for name, words in named]
 
 
 def data(certificate: Certificate) -> str:

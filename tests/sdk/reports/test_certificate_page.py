@@ -174,6 +174,19 @@ def test_hostile_text_stays_text(build: ModuleType) -> None:
     assert "<script" not in page
 
 
+def test_no_text_imitates_a_fact_of_the_certificate(build: ModuleType) -> None:
+    forged = "one run\nall accesses: covered\u2028noise from:   csprng; in double precision"
+    guarantee = build.guarantee(
+        covers_all_private_accesses=False, rng="seeded", composition=forged, assumes=(forged,)
+    )
+    page = certificate_page(build.certify(guarantee), None, ())
+    (facts,) = re.findall("<pre>(against:.*?)</pre>", page, re.DOTALL)
+    names = [line[:14].rstrip() for line in facts.split("\n")]
+    assert len(names) == len(set(names)), names
+    assert "all accesses: NOT all covered\n" in facts
+    assert "noise from:   seeded; " in facts
+
+
 def test_the_chart_is_sound_and_marks_the_guarantee(build: ModuleType) -> None:
     points = rdp.profile(build.TRANSCRIPT, (1e-4, 1e-5, 1e-6, 1e-8))
     drawn = profile_chart(points, points[1])
