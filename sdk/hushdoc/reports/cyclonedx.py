@@ -250,4 +250,5 @@ def _properties(values: Mapping[str, Any]) -> list[Json]:
 
 
 def _text(value: Any) -> str:
-    return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return printable(text, limit=len(text))

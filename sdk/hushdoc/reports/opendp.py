@@ -273,5 +273,5 @@ def _scalar(item: Any) -> str:
 
 def _literal(text: str) -> str:
     """Returns text in which nothing is Markdown, HTML or a formula, or steers a terminal."""
-    safe = printable(text, limit=100_000)
+    safe = printable(text, limit=len(text))
     return "".join(f"\\{letter}" if letter in _MARKDOWN else letter for letter in safe)

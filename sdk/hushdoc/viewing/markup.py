@@ -80,7 +80,7 @@ class Cell(NamedTuple):
 
 def safe(text: str) -> str:
     """Returns text for HTML: markup escaped, characters that control the display made visible."""
-    return html.escape(printable(text), quote=True)
+    return html.escape(printable(text, limit=len(text)), quote=True)
 
 
 def page(title: str, body: Iterable[str], *, style: str = "", images: bool = False) -> str:

@@ -24,6 +24,9 @@ RENDERINGS: dict[str, Callable[[Any], str]] = {
     "opendp": lambda it: opendp.registry_entries(it, payload_sha256=DIGEST),
 }
 
+WHOLE = ("page", "cyclonedx", "opendp")
+"""Those in which several texts of a certificate stand in one."""
+
 LIMIT = "No guarantee covers a step after training, which read protected data: "
 
 
@@ -36,3 +39,13 @@ def test_a_step_after_training_that_read_protected_data(build: ModuleType, name:
     shown = RENDERINGS[name](build.certify(derivation=steps))
     assert f"{LIMIT}scales of int8 by private pages." in shown
     assert f"{LIMIT}export" not in shown
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_no_assumption_is_cut_off(build: ModuleType, name: str) -> None:
+    """Each text has up to 4,000 characters, and there are many."""
+    assumed = (*(f"{number}: {'x' * 3990}" for number in range(30)), "nobody colludes")
+    guarantee = build.guarantee(assumes=assumed, observes="y" * 4000, knows=f"{'z' * 3990} but one")
+    shown = RENDERINGS[name](build.certify(guarantee))
+    assert "nobody colludes" in shown
+    assert "z but one" in shown
