@@ -36,6 +36,10 @@ _ACCOUNTANTS = {
 """Which accountants each way of recomputing uses."""
 
 
+_WIDEST = 90
+"""Characters of a cell in the table of rules; what a refusal cuts off follows below it."""
+
+
 def register(subcommands: Subcommands) -> None:
     """Adds `hushdoc inspect` and `hushdoc verify`; numpy is imported only when they run."""
     inspect = subcommands.add_parser(
@@ -209,6 +213,11 @@ def _print_report(report: VerificationReport) -> None:
         for rule in report.policy.rules
     ]
     _print_table([("", "rule", "found", "allowed", ""), *rows])
+    for rule in report.policy.failed:
+        if max(len(rule.found), len(rule.allowed)) > _WIDEST:
+            print()
+            shown = f"{rule.code}: found {rule.found}; allowed {rule.allowed}"
+            print(certificates.wrapped(printable(shown, limit=len(shown))))
     certificates.print_audits(report.audits, report.untrusted_audits)
     if report.files_checked:
         print(f"{counted(len(report.files), 'file')} checked: each is as it was signed.")
@@ -220,7 +229,7 @@ def _print_report(report: VerificationReport) -> None:
 
 
 def _print_table(rows: list[tuple[str, ...]]) -> None:
-    cells = [[printable(cell, limit=90) for cell in row] for row in rows]
+    cells = [[printable(cell, limit=_WIDEST) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     for row in cells:
         print(

@@ -161,6 +161,24 @@ def test_what_is_declared_public_counts_where_an_option_says_so(
     assert ended.value.code == 2
 
 
+def test_why_a_rule_failed_is_printed_to_its_end(
+    key: Any, tmp_path: Path, trust: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    purposes = (f"{'the names of all labels, ' * 8}read as outputs", "zeal of clerks, counted")
+    public = tuple(
+        build.DataAccess(
+            data="invoices", purpose=purpose, accounted_in=(), treatment="declared-public"
+        )
+        for purpose in purposes
+    )
+    accesses = (*build.claim().data_accesses, *public)
+    folder = build.seal(tmp_path / "public", key, build.certify(data_accesses=accesses))
+    assert run("verify", folder, "--trust", trust, *LIMITS) == 5
+    shown = " ".join(capsys.readouterr().out.split())
+    for purpose in purposes:
+        assert f"{purpose} (declared-public)" in shown
+
+
 @pytest.fixture
 def auditor(key: Any, other_key: Any) -> bytes:
     """A trust store in which the other key may sign audits."""
