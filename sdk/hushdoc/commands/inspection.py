@@ -109,10 +109,11 @@ def run_verify(options: argparse.Namespace) -> int:
     """Checks an artifact and returns 0, or 5 where the policy refuses it."""
     from hushdoc.artifact import artifact
 
-    policy = policy_from(options)
     try:
-        report = artifact.examine(options.artifact, policy)
+        report = artifact.examine(options.artifact, policy_from(options))
     except HushdocError as problem:
+        if options.html is not None:
+            _write_refusal(options.html, options.artifact, problem)
         if not options.json:
             raise
         _print_json({"passed": False, "error": {"code": problem.code, "message": str(problem)}})
@@ -249,6 +250,14 @@ def _write_page(
 
     page = certificate_page(certificate, report, subjects, **further)
     atomic_files.write_file(path, page.encode("utf-8"))
+
+
+def _write_refusal(path: Path, folder: Path, problem: HushdocError) -> None:
+    """Writes that an artifact is refused, so that no page of an earlier check says otherwise."""
+    from hushdoc.reports.certificate_page import refusal_page
+    from hushdoc.system import atomic_files
+
+    atomic_files.write_file(path, refusal_page(str(folder), problem).encode("utf-8"))
 
 
 def _print_json(value: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hushdoc.certificate.audit_reports import AuditReport
     from hushdoc.certificate.certificate import Certificate
     from hushdoc.certificate.subjects import Subject
+    from hushdoc.errors import HushdocError
     from hushdoc.signing.trust_store import TrustedKey
 
 
@@ -69,6 +70,19 @@ def certificate_page(
             page_sections.notes("Utility, as declared by the issuer", certificate.claim.utility),
             page_sections.origin(certificate, subjects, signers),
             _foot(certificate, payload_sha256),
+        ),
+    )
+
+
+def refusal_page(artifact: str, problem: HushdocError) -> str:
+    """Returns the page of an artifact of which nothing could be shown, but that it is refused."""
+    return page(
+        f"Refused: {artifact}",
+        (
+            f'<header><p class="kicker">Privacy certificate</p><h1>{safe(artifact)}</h1></header>',
+            '<div class="banners">'
+            + banner("bad", f"Refused: {problem.code}", str(problem), "Rely on nothing in it.")
+            + "</div>",
         ),
     )
 

@@ -143,6 +143,25 @@ def test_a_damaged_artifact_is_exit_code_4(
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "SIZE_MISMATCH"
 
 
+@pytest.mark.parametrize("damaged", ["labels.json", "trust.json"])
+def test_no_page_of_an_earlier_check_is_left_where_one_refuses(
+    sealed: Path, trust: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damaged: str
+) -> None:
+    page = tmp_path / "page.html"
+    verify = ("verify", sealed, "--trust", trust, *LIMITS, "--html", page)
+    assert run(*verify) == 0
+    assert "Accepted: all" in page.read_text("utf-8")
+    (trust if damaged == trust.name else sealed / damaged).write_bytes(b"<x>")
+    assert run(*verify) != 0
+    shown = page.read_text("utf-8")
+    assert "Refused: " in shown
+    assert "Accepted" not in shown
+    assert "<x>" not in shown
+    capsys.readouterr()
+    assert run(*verify, "--json") != 0
+    assert json.loads(capsys.readouterr().out)["passed"] is False
+
+
 def test_what_is_declared_public_counts_where_an_option_says_so(
     key: Any, tmp_path: Path, trust: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
