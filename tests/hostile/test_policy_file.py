@@ -88,6 +88,9 @@ REFUSED: Refused = {
         "threshold-negative": _with("threshold = -1"),
         "threshold-a-fraction": _with("threshold = 1.5"),
         "threshold-true": _with("threshold = true"),
+        "threshold-of-signatures-that-nobody-asks-for": _with(
+            "threshold = 2\nrequire_signature = false"
+        ),
         "flag-in-quotes": _with('require_signature = "false"'),
         "flag-a-number": _with("require_full_coverage = 0"),
         "files-zero": _with("max_files = 0"),

@@ -138,6 +138,11 @@ class Policy:
         for name in _FLAGS:
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; expected True or False.")
+        if self.threshold > 1 and not self.require_signature:
+            raise ValueError(
+                f"threshold is {self.threshold!r} and require_signature False, so that no key is "
+                "asked for. Require signatures, or leave threshold out."
+            )
         self._check_freshness()
         trust: object = self.trust
         if not isinstance(trust, TrustStore):
