@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from hushdoc.document.document import Document
+from hushdoc.document.provenance import pages_of
 from hushdoc.errors import EmptyDocumentError, InputError, LimitExceededError
 from hushdoc.reading.ocr import OCRCache
 from hushdoc.reading.opening import noted_document
@@ -17,11 +19,13 @@ from hushdoc.server.limits import Limits
 from hushdoc.server.problems import RequestRefusedError
 from hushdoc.server.uploads import Upload
 from hushdoc.server.work import timed_out
-from hushdoc.viewing.redaction import redacted_files
+from hushdoc.viewing.redaction import redacted_files, unread_pages
 
 Options = Mapping[str, Sequence[str]]
 Files = Iterable[tuple[str, bytes]]
 ZIP = "application/zip"
+NOTES = "notes.txt"
+"""In an archive of `redact`: which words the model did not read, and which images are black."""
 
 MAX_CANDIDATES = 20
 """Candidates that a client may ask for: a model that writes follows as many at once, and one that
@@ -124,7 +128,16 @@ def _redact(model: Any, document: Document, options: Options) -> Files:
     # What the model is unsure of is removed too: too much is better than too little.
     fields = (*found.fields, *found.below_threshold)
     # What is packed holds nothing that is not in the answer, such as the name of the upload.
-    return redacted_files(replace(document, id="document"), fields, labels=labels)
+    files = redacted_files(replace(document, id="document"), fields, labels=labels)
+    notes = [*found.warnings, *_black(document)]
+    return chain([(NOTES, ("\n".join(notes) + "\n").encode())] if notes else [], files)
+
+
+def _black(document: Document) -> Iterator[str]:
+    """Yields what is to be known of pages that `redact` blackens as a whole."""
+    pages = unread_pages(document)
+    if pages:
+        yield f"Images of {pages_of(pages)} are black, as they were not read."
 
 
 def _one(options: Options, name: str, default: str) -> str:
@@ -167,7 +180,8 @@ VERBS = {
     ),
     "redact": Verb(
         summary="A document without the fields that a model finds, as a zip archive. A model "
-        "misses fields: inspect the result before you pass it on",
+        f"misses fields: inspect the result before you pass it on. {NOTES} in it says which words "
+        "the model did not read, and which images are black, where there are such",
         options=_MODEL | {"label": "field to remove; may be given again (default: all)"},
         answer=_redact,
     ),

@@ -97,7 +97,9 @@ def build(
 
     async def readyz() -> Response:
         refused = {n: i.problem.code for n, i in models.by_name.items() if i.problem is not None}
-        body = {"status": "ready" if not refused else "not ready", "refused": refused}
+        body: dict[str, Any] = {"status": "not ready" if refused else "ready"}
+        if tokens is None:  # names of models are for those who have one, by /v1/certificate
+            body["refused"] = refused
         return JSONResponse(body, 503 if refused else 200)
 
     async def certificate(request: Request) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import io
@@ -25,10 +26,12 @@ import hushdoc_builders
 import hushdoc_pdf_files as pdfs
 import hushdoc_tiny
 from hushdoc_servers import BOUNDARY, Reply, Running, form, serving
+from PIL import Image
 
 import hushdoc
 from hushdoc.commands import sample
 from hushdoc.document.limits import ReadingLimits
+from hushdoc.document.provenance import Source
 from hushdoc.errors import HushdocError, PolicyViolationError
 from hushdoc.policy.policy import Policy
 from hushdoc.runtime.session import Runtime
@@ -151,10 +154,29 @@ def test_redaction_leaves_what_the_library_leaves(server: Running, tmp_path: Pat
     expected = hushdoc.redact(document, (*found.fields, *found.below_threshold))
     assert sum(expected.counts.values()) > 0
     with zipfile.ZipFile(io.BytesIO(reply.body)) as archive:
+        assert archive.namelist() == ["document.json"]
         left = json.loads(archive.read("document.json"))
     assert left["pages"] == expected.document.to_dict()["pages"]
     wrong = server.form("/v1/redact", ("t", TEXT), model="fields", label="no-such")
     assert (wrong.status, wrong.code) == (422, "BAD_INPUT")
+
+
+def test_a_redaction_tells_what_was_not_read(server: Running, tmp_path: Path) -> None:
+    long = {"text": "x" * 90, "box": [1, 20, 30, 29]}
+    lost: Any = copy.deepcopy(WORDS)
+    lost["pages"][0]["words"].append(long)
+    reply = server.form("/v1/redact", ("words.json", json.dumps(lost).encode()), model="fields")
+    with zipfile.ZipFile(io.BytesIO(reply.body)) as archive:
+        told = archive.read("notes.txt").decode()
+    assert told.startswith("Page 0: 1 word (2) exceed one whole window")
+    Image.new("RGB", (100, 100), "white").save(tmp_path / "scan.png")
+    scan = hushdoc.Document.from_words(
+        ["total"], [(1, 1, 30, 9)], width=100, height=100, id="scan", image=tmp_path / "scan.png"
+    )
+    unread = dataclasses.replace(scan, source=Source(reader="pdf", unread_pages=(0,)))
+    model = hushdoc.KIEModel.load(hushdoc_tiny.sealed(), policy=hushdoc_tiny.policy())
+    files = dict(answers.VERBS["redact"].answer(model, unread, {}))
+    assert files["notes.txt"] == b"Images of page 0 are black, as they were not read.\n"
 
 
 def test_a_hostile_file_holds_up_its_own_reader_alone() -> None:
@@ -349,6 +371,15 @@ def test_a_token_is_demanded_and_never_in_the_query(strict: Running) -> None:
     assert strict.ask("/v1/certificate?access_token=token-1").code == "TOKEN_IN_QUERY"
     assert strict.ask("/metrics", Authorization="").status == 401
     assert strict.ask("/readyz", Authorization="").status == 200
+    for served in strict.models.by_name.values():
+        served.problem = HushdocError("It was revoked.", code="REVOKED")
+    try:
+        ready = strict.ask("/readyz", Authorization="")
+        assert (ready.status, ready.json) == (503, {"status": "not ready"})  # no model's name
+        assert strict.ask("/v1/certificate").json["models"][0]["problem"] == "REVOKED"
+    finally:
+        for served in strict.models.by_name.values():
+            served.problem = None
     assert "token-" not in strict.log.getvalue()
 
 
