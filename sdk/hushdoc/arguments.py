@@ -19,6 +19,17 @@ from hushdoc.errors import HushdocError, InputError, UnsupportedFormatError
 
 T = TypeVar("T")
 
+BACKSLASHES = (
+    "In double quotes TOML takes \\ for the beginning of another character: write such a path with "
+    "/ or in single quotes"
+)
+"""What is said of a file of TOML with a path of Windows that is not what it seems."""
+
+
+def has_controls(value: object) -> bool:
+    """Returns whether a text has control characters but NUL, as a path that was misread may."""
+    return isinstance(value, str) and any(0 < ord(one) < 32 or ord(one) == 127 for one in value)
+
 
 def printable(value: object, limit: int = 4000) -> str:
     """Returns text that can't steer a terminal: control characters, bidi marks etc. are escaped.

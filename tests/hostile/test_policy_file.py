@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 from hushdoc_corruption import Act, Refused, Scene, case, cases, refusals, require_accepted
+
+from hushdoc.errors import InputError
+from hushdoc.policy.policy import Policy
 
 SOUND = """\
 trust = "trust.json"
@@ -112,6 +117,7 @@ REFUSED: Refused = {
         "control-in-a-text": _with('model = "a\x1b[2J"'),
         "arrays-5000-deep": _with("x = " + "[" * 5000 + "]" * 5000),
         "number-of-5000-digits": _with("max_files = " + "9" * 5000),
+        "list-with-line-feed": _with('revocations = "C:\\\\keys\\new.list"'),
         "list-with-nul": _with('revocations = "a\\u0000b"'),
         "age-before-the-first-year": _with("max_age_days = 999999"),
         "epsilon-past-a-double": _with("max_epsilon = " + "9" * 400),
@@ -131,3 +137,24 @@ test_is_refused = refusals(CASES)
 
 def test_a_sound_policy_is_followed(make_scene: Callable[[], Scene]) -> None:
     require_accepted(_written(SOUND), make_scene, ways=("policy",))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('trust = "C:\\Users\\trust.json"', r"Invalid .* In double quotes TOML takes"),
+        (
+            SOUND.replace("trust.json", "keys\\release.json"),
+            r"control characters: .* or in single quotes",
+        ),
+        ('trust = "trust.json"', r"lacks the keys \['max_epsilon', 'max_delta', 'privacy_units'\]"),
+        (None, r"can't be read: No such file or directory\. Check the path"),
+    ],
+)
+def test_a_slip_in_a_policy_is_named(tmp_path: Path, text: str | None, says: str) -> None:
+    path = tmp_path / "policy.toml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match=says) as found:
+        Policy.from_toml(path)
+    assert found.value.code == "BAD_POLICY"

@@ -197,6 +197,7 @@ class Policy:
             InputError: BAD_POLICY: a key is unknown or missing, or a value is wrong.
         """
         path = Path(path)
+        content = b""
         try:
             content = atomic_files.read_file(path, max_bytes=MAX_BYTES)
             if len(content) > MAX_BYTES:
@@ -207,16 +208,37 @@ class Policy:
         except UnicodeDecodeError as problem:
             found = f"it is no UTF-8 at byte {problem.start}, expected plain UTF-8"
             raise _bad_policy(path, found) from problem
-        except (OSError, ValueError, RecursionError) as problem:
-            raise _bad_policy(path, f"it can't be read as TOML: {str(problem)[:200]}") from problem
-        known = {item.name for item in dataclasses.fields(cls) if item.init}
-        unknown = sorted(values.keys() - known)
+        except OSError as problem:
+            reason = problem.strerror or type(problem).__name__
+            raise InputError(
+                f"The policy '{path}' can't be read: {reason}. Check the path.", code="BAD_POLICY"
+            ) from problem
+        except (ValueError, RecursionError) as problem:
+            hint = f". {arguments.BACKSLASHES}" if b"\\" in content else ""
+            found = f"it can't be read as TOML: {str(problem)[:200]}{hint}"
+            raise _bad_policy(path, found) from problem
+        keys = {item.name: item for item in dataclasses.fields(cls) if item.init}
+        unknown = sorted(values.keys() - keys.keys())
         if unknown:
-            raise _bad_policy(path, f"unknown keys {unknown}, expected some of {sorted(known)}")
-        if not isinstance(values.get("trust"), str):
-            raise _bad_policy(path, "no key 'trust' with the path of a trust store")
+            raise _bad_policy(path, f"unknown keys {unknown}, expected some of {sorted(keys)}")
+        lacking = [
+            name
+            for name, item in keys.items()
+            if item.default is dataclasses.MISSING and name not in values
+        ]
+        if lacking:
+            raise _bad_policy(path, f"it lacks the keys {lacking}")
+        if not isinstance(values["trust"], str):
+            raise _bad_policy(path, "'trust' is not the path of a trust store")
         if "\0" in str(values.get("revocations")):
             raise _bad_policy(path, "the path 'revocations' contains a NUL")
+        for name in ("trust", "revocations"):
+            if arguments.has_controls(values.get(name)):
+                raise _bad_policy(
+                    path,
+                    f"the path '{name}' has control characters: {values[name]!r}. "
+                    f"{arguments.BACKSLASHES}",
+                )
         values["trust"] = TrustStore.from_file(path.parent / values["trust"])
         if isinstance(values.get("revocations"), str):
             values["revocations"] = path.parent / values["revocations"]

@@ -52,6 +52,8 @@ def options_for(folder: Path, text: str, *arguments: str) -> dict[str, object]:
         ("epsilon = [8]\n", "expected a number"),
         ("config = 'other.toml'\n", "sets 'config', which is no option"),
         ("epsilon = \n", "can't be read as TOML"),
+        ('start = "C:\\Users\\me\\run"\n', "write such a path with / or in single quotes"),
+        ('start = "C:\\new"\n', "line 1, sets 'start' to 'C:\\new'. In double quotes TOML takes"),
     ],
 )
 def test_what_a_file_can_not_say_is_one_line_with_its_place(

@@ -41,7 +41,7 @@ def test_a_pointer_reads_windows_of_its_default_length_where_nobody_says_another
 
 
 def test_a_public_start_is_trained_on_privately_by_providers(
-    tmp_path: Path,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     public, private = tmp_path / "public", tmp_path / "private"
     begin = ["train", "docvqa", *DATA, "--start", "small", "--max-tokens", "128"]
@@ -61,6 +61,9 @@ def test_a_public_start_is_trained_on_privately_by_providers(
     assert stored.asking.max_tokens == 128
     assert main(goes_on) == 3  # two runs are never mixed
     assert main([*goes_on, "--resume"]) == 0
+    with pytest.raises(SystemExit):
+        main([*goes_on[:-1], str(tmp_path / "longer"), "--max-tokens", "384"])
+    assert "was trained with --max-tokens 128, and keeps that" in capsys.readouterr().err
     assert not any("vocabulary" in caveat for caveat in stored.claim.caveats)
     alone = tmp_path / "alone"  # whose vocabulary is of the very documents that are protected
     assert main([*begin, *SHORT, "--out", str(alone)]) == 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import tomllib
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -159,6 +160,28 @@ def test_documents_without_a_declared_label_are_refused_unless_that_would_tell_o
     assert "Labels that no document has: ['vat', 'iban']" in capsys.readouterr().err
     private = ("--steps", "1", "--expected-records", "2")
     assert train(*given, *private, "--out", tmp_path / "private") == 0
+
+
+def test_a_start_that_was_trained_keeps_its_windows_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--data", "invented:receipt", "--documents", "6", "--public", "--epochs", "0.1"]
+    start = tmp_path / "start"
+    assert train(*given, "--start", "small", "--max-tokens", "64", "--out", start) == 0
+    given += ["--start", start, "--out", tmp_path / "run"]
+    for option, value in (
+        ("max-tokens", "32"),
+        ("box-level", "segment"),
+        ("word-order", "reading"),
+    ):
+        capsys.readouterr()
+        with pytest.raises(SystemExit, match="2"):
+            train(*given, f"--{option}", value)
+        said = capsys.readouterr().err
+        assert f"the run in --start was trained with --{option}" in said
+        assert not (tmp_path / "run").exists()
+    assert train(*given, "--max-tokens", "64") == 0
+    assert tomllib.loads((tmp_path / "run/config.toml").read_text())["max-tokens"] == 64
 
 
 @pytest.mark.parametrize("numbers", ["hidden", "shown"])

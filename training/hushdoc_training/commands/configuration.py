@@ -16,12 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hushdoc.arguments import printable, short_repr
+from hushdoc.arguments import BACKSLASHES, has_controls, printable, short_repr
 from hushdoc.commands.parsing import CommandParser
 from hushdoc.errors import InputError
 from hushdoc_training.commands import training_options
 
 _NEVER_SET = ("help", "help-all", "config")
+_PATHS = ("data", "start", "test", "schema", "ledger", "synthetic", "image-encoder")
 _OF_ONE_RUN = ("out", "resume", "plan", "suggest", "quiet")
 """What a run does not leave in its configuration: they are of one call of the command."""
 
@@ -81,6 +82,21 @@ def note_typed(parser: CommandParser, given: Sequence[str]) -> list[str]:
     return []
 
 
+def keep_of_start(options: argparse.Namespace, kept: Mapping[str, Any]) -> None:
+    """Refuses typed options that say otherwise than the run in --start, which keeps its own.
+
+    Else its own are noted as those of this run.
+    """
+    for name, value in kept.items():
+        dest = name.replace("-", "_")
+        if name in options.typed and getattr(options, dest) != value:
+            options.refuse_usage(
+                f"the run in --start was trained with --{name} {value}, and keeps that: leave "
+                f"--{name} out, or start from published weights"
+            )
+        setattr(options, dest, value)
+
+
 def options_of(parser: CommandParser) -> dict[str, argparse.Action]:
     """Returns the options that a configuration may set, by their names without dashes."""
     named = {
@@ -134,7 +150,12 @@ def _read(path: Path, options: Mapping[str, argparse.Action]) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
         found = tomllib.loads(text)
     except (OSError, RecursionError, ValueError) as error:
-        raise _bad(f"{name} can't be read as TOML: {_problem(path, error)}") from error
+        hint = (
+            f". {BACKSLASHES}"
+            if isinstance(error, tomllib.TOMLDecodeError) and "\\" in text
+            else ""
+        )
+        raise _bad(f"{name} can't be read as TOML: {_problem(path, error)}{hint}") from error
     for key, value in found.items():
         where = f"{name}{_line_of(text, key)}"
         if isinstance(value, dict) and key not in options:
@@ -146,6 +167,8 @@ def _read(path: Path, options: Mapping[str, argparse.Action]) -> dict[str, Any]:
             )
         if (expected := _refused(options[key], value)) is not None:
             raise _bad(f"{where} sets '{key}' to {short_repr(value)}; expected {expected}")
+        if key in _PATHS and has_controls(value):
+            raise _bad(f"{where} sets '{key}' to {short_repr(value)}. {BACKSLASHES}")
     return found
 
 

@@ -115,7 +115,8 @@ def register(tasks: Subcommands) -> None:
         "--max-tokens",
         "N",
         int,
-        "length of a window, for a VT5 of question and window, in tokens",
+        "length of a window, for a VT5 of question and window, in tokens; a run of this task in "
+        "--start keeps its own",
         default=settings.told("max_tokens"),
     )
     privacy = parser.add_argument_group("privacy")
@@ -305,7 +306,7 @@ def _complete(options: argparse.Namespace, start: Start, plan: PrivacyPlan | Non
     """Sets what nobody gave: the start's own length of windows, and the defaults of its kind."""
     from hushdoc_training.recipes.docvqa import training as docvqa
 
-    options.max_tokens = start.asking.max_tokens
+    configuration.keep_of_start(options, {"max-tokens": start.asking.max_tokens})
     defaults = settings.DEFAULTS[start.asking.kind]
     if options.trained is None:
         options.trained = docvqa.PLAIN[0]

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 from hushdoc.arguments import counted, printable
 from hushdoc.commands.parsing import CommandParser, Subcommands, usage_errors
 from hushdoc.errors import InputError, MissingExtraError
-from hushdoc_training.commands import federated_evidence, federated_network
+from hushdoc_training.commands import (
+    configuration,
+    federated_evidence,
+    federated_network,
+    kie_data,
+)
 from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
     PRIVATE_DOCUMENTS,
@@ -121,6 +126,7 @@ def _register_simulate(actions: Subcommands) -> None:
     add_tuned_on(parser, group)
     group.add_argument("--quiet", action="store_true", help="show no progress")
     _add_plan(parser)
+    parser.earlier = configuration.note_typed
     parser.set_defaults(run=run_simulate, parser=parser, extra="training")
 
 
@@ -151,6 +157,7 @@ def _register_init(actions: Subcommands) -> None:
         "--seed", type=seed, default=0, metavar="N", help="seed of fresh weights (default: 0)"
     )
     _add_plan(parser)
+    parser.earlier = configuration.note_typed
     parser.set_defaults(run=run_init, parser=parser, extra="training")
 
 
@@ -216,7 +223,13 @@ def _add_plan(parser: CommandParser) -> None:
         help="model to start from, as for `hushdoc train kie` (default: minilm)",
     )
     add_overlap(group)
-    add_number(group, "--max-tokens", "N", 128, "length of a window in tokens")
+    add_number(
+        group,
+        "--max-tokens",
+        "N",
+        128,
+        "length of a window in tokens; a run in --start keeps its own",
+    )
     add_choice(group, "--box-level", ("word", "segment"), "word", "which boxes the model reads")
     add_choice(group, "--word-order", ("given", "reading"), "given", "how words are sorted")
     group.add_argument(
@@ -427,7 +440,7 @@ def _start(
             labels = LabelSet(fields=labels.fields)
         else:
             warn_of_labels()
-    return kie_start.start_from(
+    start = kie_start.start_from(
         options.start,
         labels,
         max_tokens=options.max_tokens,
@@ -435,6 +448,9 @@ def _start(
         word_order=options.word_order,
         seed=options.seed,
     )
+    if kie_start.is_checkpoint(options.start):
+        configuration.keep_of_start(options, kie_data.settled(start))
+    return start
 
 
 def _pointer_or_vt5(options: argparse.Namespace) -> Start:
@@ -442,12 +458,14 @@ def _pointer_or_vt5(options: argparse.Namespace) -> Start:
 
     if options.label or options.schema:
         options.parser.error("--label and --schema are of --task kie; questions have no labels")
-    return docvqa_start.start_from(
+    start = docvqa_start.start_from(
         options.start,
         max_tokens=options.max_tokens,
         box_level=options.box_level,
         seed=options.seed,
     )
+    configuration.keep_of_start(options, {"max-tokens": start.asking.max_tokens})
+    return start
 
 
 def _settings(options: argparse.Namespace) -> FederatedSettings:

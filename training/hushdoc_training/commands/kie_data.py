@@ -107,6 +107,14 @@ def kept(start: Start) -> str:
     return f"Labels:     {'; '.join(parts)}"
 
 
+def settled(start: Start) -> dict[str, object]:
+    """Returns the options that a run in --start has settled, as it was trained with them."""
+    own = start.preprocessing
+    found = {"max-tokens": own.max_tokens, "word-order": own.word_order}
+    # A model of words alone has no boxes, and is asked for by no option.
+    return found if own.box_level == "none" else {**found, "box-level": own.box_level}
+
+
 def _listed(some: Sequence[str], labels: Sequence[str]) -> str:
     if len(some) == len(labels) > 1:
         return f"all {len(labels)} labels"

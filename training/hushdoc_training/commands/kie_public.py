@@ -202,6 +202,8 @@ def _start(
         resumed=options.out if options.resume else None,
         seed=options.seed,
     )
+    if kie_start.is_checkpoint(options.start):
+        configuration.keep_of_start(options, kie_data.settled(start))
     if start.labels.fields:
         print(kie_data.kept(start))
     return start

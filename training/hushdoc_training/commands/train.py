@@ -150,7 +150,13 @@ def _model_options(parser: CommandParser) -> None:
         help="put a new output layer on --start: labels that it knows keep their weights, others "
         "begin afresh",
     )
-    add_number(group, "--max-tokens", "N", 128, "length of a window in tokens")
+    add_number(
+        group,
+        "--max-tokens",
+        "N",
+        128,
+        "length of a window in tokens; a run in --start keeps its own",
+    )
     group.add_argument(
         "--images",
         action="store_true",
@@ -162,7 +168,8 @@ def _model_options(parser: CommandParser) -> None:
         "--box-level",
         ("word", "segment"),
         "word",
-        "whether the model reads the boxes of words or of segments, if it reads boxes",
+        "whether the model reads the boxes of words or of segments, if it reads boxes; a run in "
+        "--start keeps its own",
     )
     add_choice(
         group,
@@ -279,6 +286,10 @@ def _train(
         resumed=options.out if options.resume else None,
         seed=options.seed,
     )
+    if plan is not None:
+        kie_settings.require_unit(options, start)
+    if kie_start.is_checkpoint(options.start):
+        configuration.keep_of_start(options, kie_data.settled(start))
     print(kie_data.kept(start))
     name = options.name or kie_data.name_of(source, ledger, public=options.public)
     weights = kie_data.weights_of(start, options)
@@ -286,7 +297,6 @@ def _train(
         start = starts.with_overlap(start, options.public_overlap)
     if plan is not None:
         warn_of_overlap((*starts.history(start), *weights), options)
-        kie_settings.require_unit(options, start)
         private = kie_settings.private(options, start)
         outcome = kie.train_private(
             start,
