@@ -62,7 +62,12 @@ def read(source: str) -> str:
         return _for_words(found.read_text(encoding="utf-8"))
     if (found := file_of(source, SENTENCEPIECE)) is not None:
         return _converted(found)
-    text: str = AutoTokenizer.from_pretrained(source).backend_tokenizer.to_str()
+    found = AutoTokenizer.from_pretrained(source).backend_tokenizer
+    # Where there is no file at all transformers makes a tokenizer that knows no word.
+    added = {token.content for token in found.get_added_tokens_decoder().values()}
+    if not found.get_vocab().keys() - {*added, "\u2581"}:
+        raise ValueError(f"it has no {FILE}, and no other file with its vocabulary")
+    text: str = found.to_str()
     return _for_words(text)
 
 

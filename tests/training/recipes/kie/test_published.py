@@ -102,6 +102,17 @@ def test_a_damaged_tokenizer_is_one_error(encoders: Publish, content: str, messa
         layout.pretrained(str(folder), LABELS)
 
 
+@pytest.mark.parametrize("architecture", ["bert", "roberta"])
+def test_a_model_that_was_saved_without_its_tokenizer_is_refused(
+    encoders: Publish, architecture: str
+) -> None:
+    """transformers makes up one, which knows no word."""
+    folder = encoders(architecture)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(CheckpointError, match="no other file with its vocabulary"):
+        layout.pretrained(str(folder), LABELS)
+
+
 @pytest.mark.parametrize("start", ["runs/public", "./other", "a/b/c"])
 def test_a_mistyped_folder_is_asked_of_no_hub(
     start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
