@@ -249,9 +249,9 @@ def _is_minilm(options: argparse.Namespace) -> bool:
 def _is_classifier(options: argparse.Namespace) -> bool:
     if not (options.checkpoint / "config.json").is_file():
         return False  # and a second of imports is saved
-    from hushdoc_export.pretrained import holds_classifier
+    from hushdoc_export.pretrained import holds_classifier, is_published
 
-    return holds_classifier(options.checkpoint)
+    return holds_classifier(options.checkpoint) or is_published(options.checkpoint)
 
 
 def _release(options: argparse.Namespace) -> Release:

@@ -33,6 +33,9 @@ LAYOUT_TYPES = frozenset({"layoutlm", "layoutlmv3", "lilt"})
 OTHER_PROBLEMS = ("regression", "multi_label_classification")
 """What transformers calls models whose outputs are numbers, or labels that each hold or not."""
 
+_OURS = ("checkpoint.json", "claim.json", "labels.json", "asking.json", "classes.json")
+"""Files of checkpoints, of which a damaged one may lack some."""
+
 _LOCAL: dict[str, Any] = {"local_files_only": True, "use_safetensors": True}
 
 
@@ -42,6 +45,11 @@ def holds_classifier(folder: Path) -> bool:
         return _architecture(folder).endswith((TEXT, IMAGE))
     except CheckpointError:
         return False
+
+
+def is_published(folder: Path) -> bool:
+    """Returns whether a folder holds a model of transformers that no training here has written."""
+    return (folder / CONFIG).is_file() and not any((folder / name).exists() for name in _OURS)
 
 
 def export_classifier(folder: Path, out: Path, release: Release, *, trained_on: str) -> Path:
@@ -150,5 +158,6 @@ def _unusable(folder: Path, found: str) -> CheckpointError:
     return CheckpointError(
         f"'{folder}' can't be exported as a classifier: {found}. Expected a folder as "
         f"save_pretrained of transformers writes it, of a model named *{TEXT} with {TOKENIZER}, "
-        f"or *{IMAGE} with {PROCESSOR}, its weights in {WEIGHTS}."
+        f"or *{IMAGE} with {PROCESSOR}, its weights in {WEIGHTS}. Of other models give `hushdoc "
+        "train` the folder as --start, and export that run."
     )

@@ -176,6 +176,18 @@ def test_outputs_that_are_no_classes_are_refused(
     assert not (tmp_path / "model").exists()
 
 
+def test_a_published_model_that_is_no_classifier_is_told_where_it_can_go(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = saved(tmp_path / "source", "bert")
+    _of_tokens(source)
+    key = str(tmp_path / "key")
+    assert main(["keygen", "--out", key]) == 0
+    out = str(tmp_path / "model")
+    assert main(["export", str(source), "--out", out, "--key", f"{key}.key"]) == 4
+    assert "give `hushdoc train` the folder as --start" in capsys.readouterr().err
+
+
 def test_a_model_that_reads_images_beside_words_is_refused(tmp_path: Path) -> None:
     source = saved(tmp_path / "source", "layoutlmv3")
     release = tiny.release(name="classes")
