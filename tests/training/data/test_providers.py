@@ -120,7 +120,7 @@ def test_what_splits_and_ledgers_know_providers_by_stays() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ([of(None, "a")], "'a' has none; expected a name"),
+        ([of(None, "a")], "'a' has no provider; expected a name"),
         ([of(" !", "a")], "'a' has the provider ' !'"),
         (documents({"Alone": 3}), "1 provider the split .* leaves none"),
     ],

@@ -120,7 +120,7 @@ def test_places_that_two_values_claim_are_of_the_first(tmp_path: Path) -> None:
     found, odd = read(ad_buys, ad_buy_files(tmp_path, contract(spans=both), none))
     assert [span.label for span in found[0].spans] == ["advertiser"]
     assert odd[ad_buys.TWICE] == odd[ad_buys.NO_PROVIDER] == 1
-    with pytest.raises(AnnotationError, match="'b' has none; expected a name"):
+    with pytest.raises(AnnotationError, match="'b' has no provider; expected a name"):
         providers.split(found)
 
 
