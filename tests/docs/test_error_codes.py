@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 from hushdoc_source_codes import ROOT, codes, defaults, raised
 
+import hushdoc
 from hushdoc import errors
 from hushdoc.errors import HushdocError, PolicyViolationError
 
@@ -42,6 +43,14 @@ def test_nothing_is_documented_that_is_not_there() -> None:
 @pytest.mark.parametrize("code", sorted(defaults()))
 def test_a_class_exits_as_documented(code: str) -> None:
     assert documented()[code] == {defaults()[code].exit_code}
+
+
+def test_classes_stand_with_their_exit_codes() -> None:
+    page = (ROOT / "docs/error-codes.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d) \| (.*Error`.*?) \|$", page, flags=re.MULTILINE)
+    named = {name: int(code) for code, row in rows for name in re.findall(r"`(\w+Error)`", row)}
+    assert len(named) > 10
+    assert named == {name: getattr(hushdoc, name).exit_code for name in named}
 
 
 def test_what_is_raised_exits_as_documented() -> None:

@@ -269,7 +269,7 @@ def test_the_page_of_tasks_runs(home: Path, place: Path, capfd: pytest.CaptureFi
     shutil.copy("a.json", "invoice.json")
     page = (Path(__file__).parents[3] / "docs/tasks.md").read_text("utf-8")
     programs = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    assert len(programs) == 5
+    assert len(programs) == 6
     pandas = importlib.util.find_spec("pandas") is not None
     exec("".join(text for text in programs if pandas or "to_pandas" not in text), {})
     printed = capfd.readouterr().out
