@@ -90,7 +90,9 @@ def name_of(labelled: LabelledDocument) -> str:
     """
     name = folded(labelled.provider or "")
     if not name or name in UNKNOWN:
-        found = f"the provider {short_repr(labelled.provider)}" if labelled.provider else "no provider"
+        found = (
+            f"the provider {short_repr(labelled.provider)}" if labelled.provider else "no provider"
+        )
         raise AnnotationError(
             f"The document {short_repr(labelled.document.id)} has {found}; expected a name of "
             "letters or digits that is of one provider alone, as all of one name are protected "
