@@ -51,6 +51,13 @@ PLACES: dict[str, tuple[str, str, list[tuple[list[str], bool, bool]]]] = {
     "twice": ("9.00", "9.00 x 9.00", [(["9.00"], True, True), (["9.00"], True, True)]),
     "nowhere": ("8.00", "9.00", []),
     "empty": ("...", "a b", []),
+    "another vowel": (
+        "\u0e14\u0e35",
+        "\u0e14\u0e39 \u0e14\u0e35",
+        [(["\u0e14\u0e35"], True, True)],
+    ),
+    "a vowel more": ("\u0930", "\u0930\u093e", [(["\u0930\u093e"], False, False)]),
+    "turkish capitals": ("istanbul", "\u0130STANBUL", [(["\u0130STANBUL"], True, True)]),
 }
 
 

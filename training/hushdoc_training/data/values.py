@@ -2,13 +2,15 @@
 
 Annotations that give a field's value as a string do not say where it stands. Values and words are
 compared by their letters and digits alone, in lower case and across words and lines; so spaces,
-punctuation and case may differ. Where that fails, the closest run of words is offered if few
+punctuation and case may differ. Signs on a letter, which are the vowels of many scripts, count as
+letters. Where that fails, the closest run of words is offered if few
 characters differ (Myers 1999, "A fast bit-vector algorithm for approximate string matching based on
 dynamic programming", JACM 46(3)).
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -40,13 +42,13 @@ class Characters:
 
     def __init__(self, words: Sequence[str], *, keep: str = "") -> None:
         """Takes the words in reading order; `keep` names characters besides letters and digits."""
-        self._words = [word.casefold() for word in words]
+        self._words = list(map(_lower, words))
         self._keep = keep
         self._places = [
             (number, index)
             for number, word in enumerate(self._words)
             for index, character in enumerate(word)
-            if character.isalnum() or character in keep
+            if _counts(character, keep)
         ]
         self.text = "".join(self._words[number][index] for number, index in self._places)
 
@@ -85,7 +87,7 @@ class Characters:
         (number, left), (_, right) = self._places[place - 1], self._places[place]
         word = self._words[number]
         a, b, between = word[left], word[right], word[left + 1 : right]
-        if a.isalpha() and b.isalpha():
+        if (a.isalpha() or _is_sign(a)) and (b.isalpha() or _is_sign(b)):
             return not between
         if a == "-" and b.isdigit():  # a sign, where signs are kept
             return True
@@ -112,7 +114,22 @@ def first_place(answers: Iterable[str], words: Sequence[str]) -> tuple[int, ...]
 
 def comparable(text: str, *, keep: str = "") -> str:
     """Returns a text's letters and digits in lower case, and characters that are kept besides."""
-    return "".join(c for c in text.casefold() if c.isalnum() or c in keep)
+    return "".join(character for character in _lower(text) if _counts(character, keep))
+
+
+def _lower(text: str) -> str:
+    return text.casefold().replace(
+        "i\u0307", "i"
+    )  # of the Turkish capital, which has its dot apart
+
+
+def _counts(character: str, keep: str) -> bool:
+    return character.isalnum() or character in keep or _is_sign(character)
+
+
+def _is_sign(character: str) -> bool:
+    """Returns whether a character stands on or below the letter before it."""
+    return unicodedata.category(character)[0] == "M"
 
 
 def _starts(text: str, wanted: str) -> Iterator[int]:
