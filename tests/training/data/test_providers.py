@@ -83,6 +83,15 @@ def test_names_that_differ_in_a_vowel_sign_are_two(name: str, other: str) -> Non
     assert len(providers.grouped([of(name, "a"), of(other, "b")])) == 2
 
 
+@pytest.mark.parametrize("name", ["Unbekannt", "desconocido.", "Others", "\u4e0d\u660e", "TBD"])
+def test_documents_of_whoever_is_not_known_are_of_no_provider(name: str) -> None:
+    """One of the providers behind such a name more or less changes the record of all."""
+    assert {providers.folded(known) for known in providers.UNKNOWN} == providers.UNKNOWN
+    with pytest.raises(AnnotationError, match="expected a name of letters or digits"):
+        providers.name_of(of(name, "a"))
+    assert "1 document without a provider" in providers.doubts([name, "Acme"])
+
+
 def test_a_turkish_name_is_one_in_capitals() -> None:
     assert (
         len(providers.grouped([of("\u0130stanbul A.\u015e.", "a"), of("istanbul a\u015f", "b")]))
@@ -155,12 +164,12 @@ def test_doubtful_providers_are_told() -> None:
 
 
 def test_providers_with_half_of_the_documents_are_told() -> None:
-    assert providers.doubts(["Large"] * 2 + ["Small", "Other"]) == [
+    assert providers.doubts(["Large"] * 2 + ["Small", "Odd"]) == [
         "the provider Large has 2 of 4 documents: one record of many, hidden like any other"
     ]
-    both = providers.doubts(["Even", "Other"] * 2)
+    both = providers.doubts(["Even", "Odd"] * 2)
     assert [line.split(":")[0] for line in both] == [
         "the provider Even has 2 of 4 documents",
-        "the provider Other has 2 of 4 documents",
+        "the provider Odd has 2 of 4 documents",
     ]
-    assert providers.doubts(["Large"] * 2 + ["Small", "Other", "Third"]) == []
+    assert providers.doubts(["Large"] * 2 + ["Small", "Odd", "Third"]) == []

@@ -33,10 +33,15 @@ LEGAL_FORMS = frozenset(
 """Words of names that are often left out, or written otherwise."""
 
 UNKNOWN = frozenset(
-    ("na", "nan", "nil", "none", "noprovider", "notavailable", "null", "providerunknown",
-     "undefined", "unknown", "unknownprovider", "unnamed")
+    ("misc", "na", "nan", "nil", "none", "noprovider", "notavailable", "notknown", "null", "other",
+     "others", "providerunknown", "tbd", "undefined", "unidentified", "unknown", "unknownprovider",
+     "unknownsupplier", "unknownvendor", "unnamed", "unspecified", "various",
+     "bilinmiyor", "desconhecido", "desconocido", "inconnu", "ismeretlen", "neznámý", "nieznany",
+     "okänd", "onbekend", "sconosciuto", "tuntematon", "ukendt", "ukjent", "unbekannt", "άγνωστο",
+     "неизвестно", "невідомо", "不明", "未知", "알수없음", "ไม่ทราบ", "غيرمعروف", "अज्ञात")
 )  # fmt: skip
-"""Names that say that a provider is not known: documents under one of them are not of one."""
+"""Names, as `folded` makes them, that say that a provider is not known: documents under one of them
+are not of one."""
 
 MIN_LIKE = 6
 """Names of fewer letters and digits are compared as `folded` alone has them."""
