@@ -125,7 +125,7 @@ def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
 
 def test_rvl_cdip(tmp_path: Path) -> None:
     lists = {
-        "train": "imagesa/a/a/0.tif 0\nimagesa/a/a/1.tif 15\nimagesa/a/a/damaged.tif 15\n",
+        "train": "\ufeffimagesa/a/a/0.tif 0\nimagesa/a/a/1.tif 15\nimagesa/a/a/damaged.tif 15\n",
         "test": "imagesa/a/a/2.tif 5\n\nimagesa/b/none.tif 1\n",
     }
     found, lines = read(rvl(tmp_path, lists))

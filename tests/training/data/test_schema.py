@@ -26,6 +26,12 @@ def test_names_are_read(tmp_path: Path, name: str, content: str) -> None:
     assert schema.named(str(tmp_path / name)).fields == ("date", "total")
 
 
+@pytest.mark.parametrize(("name", "content"), [("a.json", '["a"]'), ("a.toml", "fields = ['a']")])
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8-sig")
+    assert schema.read(tmp_path / name) == ["a"]
+
+
 def test_a_corpus_names_its_own() -> None:
     assert schema.named("funsd").fields == ("answer", "header", "question")
     for corpus in dataset.CORPORA:

@@ -44,6 +44,12 @@ def test_a_list_names_its_sets(tmp_path: Path) -> None:
     assert (forms.passes, receipts.passes) == (3, 1)
 
 
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    path = _write(tmp_path, LIST)
+    path.write_text(LIST, encoding="utf-8-sig")
+    assert [item.name for item in set_list.read(path)] == ["receipts", "forms"]
+
+
 def test_sets_are_left_out_by_name(tmp_path: Path) -> None:
     path = _write(tmp_path, LIST)
     assert [item.name for item in set_list.read(path, without=["forms"])] == ["receipts"]

@@ -83,7 +83,7 @@ def _lists(path: Path) -> dict[str, Path]:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise AnnotationError(
             f"'{printable(file)}' can't be read: {printable(error, 200)}. Restore the list from "

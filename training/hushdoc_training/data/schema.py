@@ -38,7 +38,7 @@ def read(path: Path) -> list[str]:
         content = atomic_files.read_file(path, max_bytes=MAX_BYTES)
         if len(content) > MAX_BYTES:
             raise MalformedError(f"it has more than {MAX_BYTES} bytes")
-        return _names(_parsed(content.decode("utf-8"), path))
+        return _names(_parsed(content.decode("utf-8-sig"), path))
     except (OSError, ValueError, RecursionError) as error:
         found = (error.strerror or "no file") if isinstance(error, OSError) else failure_of(error)
         corpora = ", ".join(item.name for item in dataset.CORPORA if item.labels.fields)

@@ -59,7 +59,7 @@ def read(path: Path, *, without: Collection[str] = ()) -> list[ListedSet]:
             is not in the list (a slip there would read what is to stay private), or none is left.
     """
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise AnnotationError(
             f"'{printable(path)}' can't be read as a list of data sets: {error}. Expected TOML "
