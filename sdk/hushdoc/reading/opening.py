@@ -53,7 +53,8 @@ def open_document(
         id: A name for messages and results; the file's name without its ending by default.
         password: Opens an encrypted PDF file.
         limits: How much is read.
-        cache: What keeps the text that was read from images; one in memory by default.
+        cache: What keeps the text that was read from images; by default one in memory for all. Give
+            each of several clients' requests one of its own, or they can tell what others sent.
         reader: "here" reads in this process; "process" in one that is used for nothing else, so
             that a hostile file can neither stop nor crash this one: `limits` name its time (60
             seconds by default) and memory (4 GiB), and its pages are drawn there as well. The OCR
