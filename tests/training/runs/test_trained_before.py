@@ -15,13 +15,14 @@ from torch import nn
 
 from hushdoc.errors import OutputWriteError, PrivacyError
 from hushdoc.labels import LabelledDocument
+from hushdoc_training import inherited_claims
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import claims, earlier_steps
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import Records
-from hushdoc_training.recipes import starts
+from hushdoc_training.recipes import federated_parties, starts
 from hushdoc_training.recipes.kie import start
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.runs import receipts
@@ -174,7 +175,10 @@ def test_training_without_privacy_moves_its_start_too(
 
 
 def test_what_a_checkpoint_held_when_it_was_read_its_claim_tells_of(
-    small_start: start.Start, receipts: list[LabelledDocument], tmp_path: Path
+    small_start: start.Start,
+    receipts: list[LabelledDocument],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left(small_start, receipts, "public", tmp_path / "public")
     begun = start.start_from(str(tmp_path / "public"), None)
@@ -184,15 +188,27 @@ def test_what_a_checkpoint_held_when_it_was_read_its_claim_tells_of(
     with pytest.raises(PrivacyError) as found:
         left(copied, receipts, "public", tmp_path / "second")
     assert found.value.code == "TRAINED_BEFORE"
-    left(begun, receipts, "private", tmp_path / "third")  # nothing has moved it
+    # One of synthetic documents, whose claim a private training adds itself to.
+    monkeypatch.setattr(inherited_claims, "is_inherited", lambda claim: True)
+    assert starts.added_to(begun) is begun.claim  # nothing has moved it
+    with pytest.raises(PrivacyError) as found:
+        starts.added_to(copied)
+    assert found.value.code == "TRAINED_BEFORE"
 
 
 def test_a_moved_start_makes_no_roster(
     small_start: start.Start, receipts: list[LabelledDocument], tmp_path: Path
 ) -> None:
     left(small_start, receipts, "private", tmp_path / "first")
+    refused_before_it_is_read: Any = None
     with pytest.raises(PrivacyError) as found:
-        starts.require_told(small_start)
+        federated_parties.roster_of(
+            refused_before_it_is_read,
+            small_start,
+            federated_parties.FederatedSettings(),
+            coordinator=refused_before_it_is_read,
+            clients=(),
+        )
     assert found.value.code == "TRAINED_BEFORE"
 
 
