@@ -210,7 +210,8 @@ def caveats(found: Numbers, tuning: str) -> tuple[str, ...]:
     if found.unit == "sequence":
         made.append(
             "The unit is one window of tokens. A document is several windows and is protected far "
-            "less than this epsilon says."
+            "less than this epsilon says. Words are sorted and cut into windows beforehand: a "
+            "window tells of its neighbours where it was cut, and whether a field goes on in it."
         )
     if found.delta > 1e-5:
         made.append(
