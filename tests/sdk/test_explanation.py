@@ -197,6 +197,30 @@ def test_a_bound_that_counting_can_not_show_is_questioned() -> None:
     assert measurements.audit_words(silent)[-1] == "No result is declared."
 
 
+def test_guesses_about_some_canaries_alone_show_no_more_than_they_could(
+    explained: Explained,
+) -> None:
+    """A certificate said 5.81 of an audit whose guesses could not have shown more than 3.9."""
+    found = build.audit(method="earlier table: one-run audit")
+    entry = {
+        "method": "one-run audit",
+        "epsilon_lower": found.epsilon_lower,
+        "delta": found.delta,
+        "confidence": found.confidence,
+        "ceiling": 3.9,
+    }
+    text = explained(audits=(found,), training={"startedFrom": {"audits": [entry]}})
+    assert "Its guesses, had all been right, would have shown 3.9: it says nothing about" in text
+    assert "5.81 at best" in explained(audits=(found,), training={})
+    most = measurements.audit_ceiling(found)
+    assert most is not None
+    for change in ({"ceiling": 99.0}, {"ceiling": 0.4}, {"ceiling": True}, {"delta": 0.5},
+                   {"method": ""}, {"method": "another"}):  # fmt: skip
+        stated = {"audits": [entry | change, "none"]}
+        assert measurements.audit_ceiling(found, stated) == most
+    assert measurements.audit_ceiling(found, {"audits": entry}) == most
+
+
 @given(st.integers(1, 10**6), st.floats(0.5, 0.999))
 def test_the_ceiling_is_where_perfect_guesses_become_unlikely_enough(
     canaries: int, confidence: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from hushdoc.arguments import printable
 from hushdoc.certificate import attack_rates
@@ -16,22 +16,52 @@ WHAT_AUDITS_MEAN = (
 )
 
 
-def audit_ceiling(audit: Audit) -> float | None:
-    """Returns the largest epsilon that so many trials can show, or None where that is unknown.
+def audit_ceiling(audit: Audit, training: object = None) -> float | None:
+    """Returns the largest epsilon that an audit could show, or None where that is unknown.
 
     Even an attacker who guesses right about every canary shows no more: r right guesses out of r
     happen under epsilon with probability (1 / (1 + e^-epsilon))^r at most (Steinke, Nasr,
     Jagielski 2023, theorem 3.1), which has to reach 1 - confidence. Each canary is one guess in
-    each run.
+    each run at most. Who guesses about fewer shows less: `training`, of the claim that an audit
+    stands in, may state how much, and is believed where it states less.
     """
+    found = [each for each in (_most(audit), _stated(audit, training)) if each is not None]
+    return min(found, default=None)
+
+
+def _most(audit: Audit) -> float | None:
+    """Returns what a right guess about every canary would show."""
     if not audit.canaries or audit.confidence is None or not 0 < audit.confidence < 1:
         return None
     rate = math.log1p(-audit.confidence) / (audit.canaries * audit.runs)
     return max(0.0, rate - math.log(-math.expm1(rate)))
 
 
-def audit_words(audit: Audit) -> tuple[str, ...]:
-    """Returns what one attack measured, a sentence each."""
+def _stated(audit: Audit, training: object) -> float | None:
+    """Returns the ceiling that the list `audits` of settings, or of those before, has for one."""
+    bound = {
+        "epsilon_lower": audit.epsilon_lower,
+        "delta": audit.delta,
+        "confidence": audit.confidence,
+    }
+    while isinstance(training, Mapping) and audit.epsilon_lower is not None:
+        entries = training.get("audits")
+        for entry in entries if isinstance(entries, list | tuple) else ():
+            if not isinstance(entry, Mapping) or bound != {key: entry.get(key) for key in bound}:
+                continue
+            method, ceiling = entry.get("method"), entry.get("ceiling")
+            if not (isinstance(method, str) and method and audit.method.endswith(method)):
+                continue
+            if isinstance(ceiling, bool) or not isinstance(ceiling, int | float):
+                continue
+            if ceiling >= audit.epsilon_lower:
+                return float(ceiling)
+        training = training.get("startedFrom")
+    return None
+
+
+def audit_words(audit: Audit, training: object = None) -> tuple[str, ...]:
+    """Returns what one attack measured, a sentence each; `training` as in `audit_ceiling`."""
     trials = f"{audit.runs:,} training run{'s' * (audit.runs != 1)}"
     if audit.canaries is not None:
         trials = f"{audit.canaries:,} canaries, {trials}"
@@ -39,20 +69,20 @@ def audit_words(audit: Audit) -> tuple[str, ...]:
         f"{printable(audit.method)}, with the view of {ADVERSARY_WORDS[audit.adversary]}, about "
         f"one {UNIT_WORDS[audit.unit]} ({trials})."
     ]
-    found += [*_bound_words(audit), *_rate_words(audit)]
+    found += [*_bound_words(audit, training), *_rate_words(audit)]
     if len(found) == 1:
         found.append("No result is declared.")
     return tuple(found)
 
 
-def _bound_words(audit: Audit) -> list[str]:
+def _bound_words(audit: Audit, training: object) -> list[str]:
     if audit.epsilon_lower is None or audit.confidence is None or audit.delta is None:
         return _implied_words(audit)
     found = [
         f"It shows that epsilon is at least {audit.epsilon_lower:g} at delta {audit.delta:g}, with "
         f"{audit.confidence * 100:g} % confidence."
     ]
-    ceiling = audit_ceiling(audit)
+    ceiling = audit_ceiling(audit, training)
     if ceiling is None:
         found.append("How much it could have shown at best does not follow from what is declared.")
     elif audit.epsilon_lower > ceiling:
@@ -60,10 +90,15 @@ def _bound_words(audit: Audit) -> list[str]:
             f"So many guesses can show {ceiling:.3g} at best, so the bound does not come from "
             "counting them; ask the auditor how it was found."
         )
-    else:
+    elif ceiling == _most(audit):
         found.append(
             f"However good the attack, so many guesses can show {ceiling:.3g} at best: it says "
             "nothing about a larger epsilon."
+        )
+    else:
+        found.append(
+            f"Its guesses, had all been right, would have shown {ceiling:.3g}: it says nothing "
+            "about a larger epsilon."
         )
     return found
 
@@ -103,11 +138,11 @@ def invitation_words(audit: PreRegisteredAudit) -> str:
     )
 
 
-def audit_lines(audits: Iterable[Audit]) -> list[str]:
-    """Returns audits as lines of a list."""
+def audit_lines(audits: Iterable[Audit], training: object = None) -> list[str]:
+    """Returns audits as lines of a list; `training` as in `audit_ceiling`."""
     lines = []
     for audit in audits:
-        first, *further = audit_words(audit)
+        first, *further = audit_words(audit, training)
         lines += [f"  - {first}", *(f"      {words}" for words in further)]
     return lines
 

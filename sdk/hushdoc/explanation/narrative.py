@@ -93,4 +93,4 @@ def _releases(claim: Claim) -> list[str]:
 def _audits(claim: Claim) -> list[str]:
     if not claim.audits:
         return ["  - No audit is declared. None was run, or its result was withheld."]
-    return [*audit_lines(claim.audits), f"  - {WHAT_AUDITS_MEAN}"]
+    return [*audit_lines(claim.audits, claim.training), f"  - {WHAT_AUDITS_MEAN}"]

@@ -20,7 +20,10 @@ _HEADER = ("attack", "unit", "view of", "shows at least", "could show at best")
 
 def measured(claim: Claim, reports: Sequence[AuditReport]) -> str:
     """Returns what the attacks of the issuer and of trusted auditors measured."""
-    parts = ["<h3>By the issuer</h3>", _table(claim.audits) or paragraph("No audit is declared.")]
+    parts = [
+        "<h3>By the issuer</h3>",
+        _table(claim.audits, claim.training) or paragraph("No audit is declared."),
+    ]
     for report in reports:
         parts.append(f"<h3>By {safe(report.auditor)}, {report.conducted_at}, signed</h3>")
         parts.append(_table(report.audits) or paragraph("No result."))
@@ -35,18 +38,18 @@ def invited(claim: Claim) -> str:
     )
 
 
-def _table(audits: Sequence[Audit]) -> str:
+def _table(audits: Sequence[Audit], training: object = None) -> str:
     rows = [
         (
             audit.method,
             UNIT_WORDS[audit.unit],
             ADVERSARY_WORDS[audit.adversary],
             _number(audit.epsilon_lower),
-            _number(audit_ceiling(audit)),
+            _number(audit_ceiling(audit, training)),
         )
         for audit in audits
     ]
-    details = [words for audit in audits for words in audit_words(audit)]
+    details = [words for audit in audits for words in audit_words(audit, training)]
     return table(_HEADER, rows) + bullets(details)
 
 

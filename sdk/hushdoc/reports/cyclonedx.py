@@ -116,7 +116,7 @@ def _hash(sha256: str) -> Json:
 
 def _model_card(certificate: Certificate, failed: Mapping[int, str]) -> Json:
     claim = certificate.claim
-    metrics = [*_utility(claim.utility), *(_audit(audit) for audit in claim.audits)]
+    metrics = [*_utility(claim.utility), *(_audit(audit, claim.training) for audit in claim.audits)]
     return {
         "modelParameters": {
             "task": certificate.model.task,
@@ -167,13 +167,13 @@ def _utility(utility: Mapping[str, Any]) -> list[Json]:
     ]
 
 
-def _audit(audit: Audit) -> Json:
+def _audit(audit: Audit, training: object) -> Json:
     """An audit as a metric; it bounds epsilon from below only."""
-    ceiling = audit_ceiling(audit)
+    ceiling = audit_ceiling(audit, training)
     bound = {} if audit.epsilon_lower is None else {"lowerBound": f"{audit.epsilon_lower:g}"}
     return {
         "type": "audit by the issuer, lower bound of epsilon (can refute, never prove)",
-        "value": " ".join([*audit_words(audit), WHAT_AUDITS_MEAN]),
+        "value": " ".join([*audit_words(audit, training), WHAT_AUDITS_MEAN]),
         "slice": f"{audit.unit}, {audit.adversary}"
         + ("" if ceiling is None else f", could show at best {ceiling:.4g}"),
         **({"confidenceInterval": bound} if bound else {}),

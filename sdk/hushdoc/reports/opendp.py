@@ -235,7 +235,8 @@ def _mechanism(entry: _Entry) -> str:
 
 def _further(entry: _Entry) -> list[str]:
     claim = entry.claim
-    audits = [" ".join(audit_words(audit)) for audit in claim.audits] or ["none declared."]
+    audits = [" ".join(audit_words(audit, claim.training)) for audit in claim.audits]
+    audits = audits or ["none declared."]
     invited = [invitation_words(audit) for audit in claim.pre_registered_audits]
     return [
         f"Assurance: {entry.certificate.assurance}.",
