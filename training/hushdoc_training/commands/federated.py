@@ -25,6 +25,7 @@ from hushdoc_training.commands.training_options import (
     add_out,
     add_overlap,
     add_tuned_on,
+    print_audits,
     seed,
     tuned_on,
     warn_of_overlap,
@@ -318,6 +319,7 @@ def run_simulate(options: argparse.Namespace) -> int:
     if outcome.interrupted:
         raise loop.interrupted_after(outcome.charged)
     print(f"Checkpoint: {printable(options.out / 'checkpoint')}")
+    print_audits(options.out)
     return 0
 
 

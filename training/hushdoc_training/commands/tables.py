@@ -183,3 +183,6 @@ def print_result(options: argparse.Namespace, table: TableCheckpoint) -> None:
     why = guarantee.reason or guarantee.condition
     print(line + (f": {why}" if why else ""))
     print(f"Checkpoint: {options.out / 'checkpoint'}")
+    if options.audit and options.mode in ("dp-sgd", "term-dp") and not table.claim.audits:
+        print("Audit:      none, for the table has too few rows for canaries; see --rows")
+    training_options.print_audits(options.out)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc.arguments import counted, short_repr
+from hushdoc.arguments import counted, printable, short_repr
 from hushdoc.commands.parsing import CommandParser, usage_errors
 from hushdoc.errors import MissingExtraError, PrivacyError
 from hushdoc_training.private_view import MODES
@@ -452,6 +452,26 @@ def print_end(out: Path, ledger: Ledger | None) -> None:
     print(f"Checkpoint: {out / 'checkpoint'}")
     print(f"Plot:       {out / 'training.png'}")
     print_head(ledger)
+    print_audits(out)
+
+
+def print_audits(out: Path) -> None:
+    """Prints what a run's own audits found; a PrivacyError where they refute what it claims."""
+    from hushdoc.certificate.claim import Claim
+    from hushdoc.explanation.measurements import audit_ceiling
+    from hushdoc_training import audited_claims
+
+    claim = Claim.from_json((out / "checkpoint" / "claim.json").read_bytes())
+    for audit in claim.audits:
+        ceiling = audit_ceiling(audit, claim.training)
+        if audit.epsilon_lower is None or audit.confidence is None or ceiling is None:
+            continue
+        print(
+            f"Audit:      epsilon is at least {audit.epsilon_lower:.3g} at delta {audit.delta:g}, "
+            f"with {100 * audit.confidence:g} % confidence; at best {ceiling:.3g} could have been "
+            f"shown ({printable(audit.method)})"
+        )
+    audited_claims.require_unrefuted(claim)
 
 
 def print_head(ledger: Ledger | None) -> None:
