@@ -11,8 +11,10 @@ along d. A ridge keeps the noise in directions that hardly any canary has small.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -36,12 +38,20 @@ def scores(
 ) -> Floats:
     """Returns how much each canary was trained on, in a unit that all of them share.
 
+    All are 0 where nothing moved, or to where no number is: these weights tell nothing apart.
+
     Args:
         model: At the weights that training began with, and in eval mode.
         losses: Of the canaries by their numbers, each of its own alone, without mixed precision.
         count: How many canaries there are.
         moved: The weights at the start minus those at the end, by their names.
     """
+    sizes = [float(value.abs().max()) for value in moved.values()]
+    size = max(sizes, default=0.0)
+    if size == 0.0 or not all(map(math.isfinite, sizes)):
+        return np.zeros(count)
+    # As far as 1, whatever the learning rate was: squares of much longer ways are no numbers.
+    moved = {name: value / size for name, value in moved.items()}
     tangent = _Tangent(model, losses, count, moved)
     signs = torch.randint(0, 2, (count,), generator=torch.Generator().manual_seed(0)) * 2.0 - 1
     ridge = RIDGE * tangent.square_norm(tangent.gradient(signs)) / count
@@ -57,7 +67,7 @@ def scores(
         rest = rest - length * image
         square, before = float(rest @ rest), square
         step = rest + square / before * step
-    return found.double().numpy()
+    return size * found.double().numpy()
 
 
 class _Tangent:

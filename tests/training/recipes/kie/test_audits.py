@@ -129,6 +129,12 @@ def test_first_order_scores_are_the_coefficients_of_the_move() -> None:
 
     moved = {"weight": 1e-3 * (drawn @ common)[None], "bias": 1e-3 * drawn.sum()[None]}
     found = first_order.scores(model, losses, count=60, moved=moved)
+    far = {name: 1e30 * value for name, value in moved.items()}  # its squares are infinite
+    assert first_order.scores(model, losses, count=60, moved=far) == pytest.approx(
+        1e30 * found, rel=1e-3
+    )
+    for nowhere in ({}, {"weight": torch.full((1, 400), torch.inf)}):  # all steps were paid for
+        assert not first_order.scores(model, losses, count=60, moved=nowhere).any()
     assert found[drawn.numpy() == 1].min() > found[drawn.numpy() == 0].max()
     assert (
         first_order.scores(model, losses, count=60, moved={"weight": torch.zeros(1, 400)}).tolist()
