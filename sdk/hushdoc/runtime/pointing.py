@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from hushdoc.errors import LimitExceededError
 from hushdoc.runtime import windows
 from hushdoc.runtime.answers import Candidate, Reading
 from hushdoc.runtime.decoding import softmax
@@ -32,6 +33,11 @@ class Sheet:
         window = self.rows[0].stop - self.rows[0].start
         return window + sum(len(row.question) for row in self.rows)
 
+    def halves(self) -> list[Sheet]:
+        """Returns it with half of its questions, and with the others; itself where it has one."""
+        middle = len(self.rows) // 2
+        return [Sheet(rows=half) for half in (self.rows[:middle], self.rows[middle:]) if half]
+
 
 class Pointer:
     """A graph that gives each token of a window the scores of each question's two ends."""
@@ -55,12 +61,27 @@ class Pointer:
         readings: dict[QuestionRow, Reading] = {}
         most = 0 if session.scaled_by_run else MAX_BATCH_TOKENS[session.device]
         for some in windows.batches(sheets(rows), max_tokens=most):
-            for batch, scores in in_halves(session, some, inputs):
+            for batch, scores in _in_parts(session, some, inputs):
                 for number, sheet in enumerate(batch):
                     for place, row in enumerate(sheet.rows):
                         seen = scores[number, : 1 + row.stop - row.start, place] / temperature
                         readings[row] = spans(seen, row, max_answer=asking.max_answer, count=count)
         return readings
+
+
+def _in_parts(
+    session: Session,
+    some: Sequence[Sheet],
+    inputs: Callable[[Sequence[Sheet]], Mapping[str, Array]],
+) -> Iterator[tuple[Sequence[Sheet], Array]]:
+    """Yields sheets and their scores, of fewer questions each where memory does not suffice."""
+    try:
+        yield from in_halves(session, some, inputs)
+    except LimitExceededError:
+        halves = [half for sheet in some for half in sheet.halves()]
+        if len(halves) == len(some):  # a question each
+            raise
+        yield from _in_parts(session, halves, inputs)
 
 
 def sheets(rows: Sequence[QuestionRow]) -> list[Sheet]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from hushdoc.runtime.docvqa import DocVQAModel
 from hushdoc.runtime.pointing import Pointer
 from hushdoc.runtime.questions import QuestionEncoder, QuestionRow
 from hushdoc.runtime.scoring import Scoring
-from hushdoc.runtime.session import Runtime
+from hushdoc.runtime.session import Runtime, Session
 
 QUESTION = "What is the total?"
 
@@ -209,6 +210,27 @@ def test_hundreds_of_pages_are_read_within_the_memory_limit(model: DocVQAModel) 
     assert [item.score for item in many.candidates] == pytest.approx(
         [item.score for item in free.candidates], abs=1e-5
     )
+
+
+def test_questions_that_memory_does_not_hold_together_are_read_apart(
+    model: DocVQAModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = [f"{QUESTION} {number}" for number in range(7)]
+    expected = model.ask_all(document(80), questions)
+    run = Session.run
+
+    def limited(session: Session, inputs: Any, *, most: int) -> Any:
+        if inputs["question_ids"].shape[1] > most:
+            raise LimitExceededError("Too much.")
+        return run(session, inputs)
+
+    monkeypatch.setattr(Session, "run", partialmethod(limited, most=2))
+    for found, one in zip(model.ask_all(document(80), questions), expected, strict=True):
+        assert (found.question, found.best.word_ids) == (one.question, one.best.word_ids)
+        assert found.best.score == pytest.approx(one.best.score, abs=1e-6)
+    monkeypatch.setattr(Session, "run", partialmethod(limited, most=0))
+    with pytest.raises(LimitExceededError):
+        model.ask_all(document(80), questions)
 
 
 def test_pages_without_words_are_passed_over(model: DocVQAModel) -> None:
