@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError, LabelMismatchError
 from hushdoc.labels import LabelSet
+from hushdoc.runtime import images
 from hushdoc.runtime.encoding import Preprocessing
 from hushdoc.runtime.graph_classifier import INPUTS, MODALITY_KEY, TASK
 from hushdoc.runtime.images import ImagePreprocessing
@@ -167,17 +170,18 @@ def image_preprocessing(processor: Any) -> ImagePreprocessing:
             settings |= {"fit": "crop", "crop_share": share}
     elif {"height", "width"} <= size.keys() and not cuts:
         settings = {"height": int(size["height"]), "width": int(size["width"])}
-    if not _is_plain(published) or not settings:
-        raise CheckpointError(
-            f"The image processor {type(processor).__name__} with the size {dict(size)} prepares "
-            "images in a way that the runtime does not know. Give an ImagePreprocessing of your "
-            "own."
+    if _is_plain(published) and settings:
+        found = ImagePreprocessing(
+            **settings,
+            resample=_RESAMPLES[int(published["resample"])],
+            mean=tuple(published["image_mean"]),
+            std=tuple(published["image_std"]),
         )
-    return ImagePreprocessing(
-        **settings,
-        resample=_RESAMPLES[int(published["resample"])],
-        mean=tuple(published["image_mean"]),
-        std=tuple(published["image_std"]),
+        if _makes_alike(processor, found):
+            return found
+    raise CheckpointError(
+        f"The image processor {type(processor).__name__} with the size {dict(size)} prepares "
+        "images in a way that the runtime does not know. Give an ImagePreprocessing of your own."
     )
 
 
@@ -185,10 +189,34 @@ def _is_plain(published: Mapping[str, Any]) -> bool:
     """Returns whether images are resized, scaled from bytes and normalised, as the runtime does."""
     steps = ("do_resize", "do_rescale", "do_normalize")
     return (
-        all(published.get(step, True) for step in steps)
+        {"image_mean", "image_std"} <= published.keys()
+        and all(published.get(step, True) for step in steps)
         and abs(published.get("rescale_factor", 1 / 255) * 255 - 1) < 1e-6
         and int(published.get("resample", -1)) in _RESAMPLES
     )
+
+
+def _makes_alike(processor: Any, settings: ImagePreprocessing) -> bool:
+    """Returns whether a processor makes of two invented images what the runtime makes of them.
+
+    Some do more than they declare by names that others have: they turn colours round, pad, or
+    normalise twice.
+    """
+    from PIL import Image
+
+    blocks = np.random.default_rng(7).integers(0, 256, size=(8, 6, 3), dtype=np.uint8)
+    step = 1 / 255 / min(settings.std)
+    for size in ((300, 420), (420, 300)):
+        image = Image.fromarray(blocks).resize(size, Image.Resampling.NEAREST)
+        try:
+            expected = np.asarray(processor(image, return_tensors="np")["pixel_values"][0])
+        except Exception:  # of whatever it does besides
+            return False
+        found = images.pixels(image, settings)
+        # Resizing rounds to whole steps, by which libraries may differ.
+        if found.shape != expected.shape or not np.abs(found - expected).mean() <= step:
+            return False
+    return True
 
 
 def _named(labels: Sequence[str]) -> bytes:

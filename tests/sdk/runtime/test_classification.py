@@ -20,6 +20,7 @@ from hushdoc.document.document import Document
 from hushdoc.errors import (
     ArtifactError,
     BoxError,
+    CheckpointError,
     EmptyDocumentError,
     InputError,
     LabelMismatchError,
@@ -375,6 +376,26 @@ def test_published_processors_are_followed(processor: Any, size: int, tmp_path: 
     step = 1 / 255 / min(settings.std)
     assert np.abs(found - expected).max() <= 1.01 * step
     assert np.abs(found - expected).mean() < 0.1 * step
+
+
+@pytest.mark.parametrize(
+    "processor",
+    [
+        transformers.EfficientNetImageProcessor(),  # divides by the deviation twice
+        transformers.EfficientNetImageProcessor(rescale_offset=True, include_top=False),
+        transformers.MobileViTImageProcessor(  # reads blue first
+            do_center_crop=False, size={"height": 32, "width": 32}
+        ),
+        transformers.DonutImageProcessor(size={"height": 32, "width": 32}),  # pads
+        transformers.BitImageProcessor(do_center_crop=False),  # keeps the proportions
+    ],
+    ids=lambda processor: type(processor).__name__,
+)
+def test_processors_that_make_something_else_are_refused(processor: Any) -> None:
+    with pytest.raises(CheckpointError, match="in a way that the runtime does not know"):
+        image_preprocessing(processor)
+    other = transformers.EfficientNetImageProcessor(include_top=False)
+    assert image_preprocessing(other).height == 346
 
 
 def test_a_cropped_image_of_any_size_is_what_a_published_processor_makes() -> None:
