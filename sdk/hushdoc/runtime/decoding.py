@@ -33,7 +33,7 @@ def log_softmax(logits: npt.NDArray[np.floating[Any]]) -> FloatArray:
 def joined_words(page: Page) -> npt.NDArray[np.bool_]:
     """Returns for every word whether it stands in the same segment as the word before it."""
     segments = [word.segment for word in page.words]
-    before = [None, *segments[:-1]]
+    before = [None, *segments][: len(segments)]
     return np.asarray(
         [here is not None and here == last for here, last in zip(segments, before, strict=True)],
         dtype=np.bool_,

@@ -254,6 +254,9 @@ def test_a_segment_model_says_when_segments_are_missing(tmp_path: Path) -> None:
     assert given.warnings == ()
     told = replace(page(4), words=tuple(replace(word, segment=0) for word in page(4).words))
     assert loaded.extract(Document(id="d", pages=(told,))).warnings == ()
+    blank = Document(id="d", pages=(replace(told, words=()), told, replace(told, words=())))
+    fields = loaded.extract(Document(id="d", pages=(told,))).fields
+    assert loaded.extract(blank).fields == tuple(replace(field, page=1) for field in fields)
 
 
 @pytest.mark.parametrize(
