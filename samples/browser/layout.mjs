@@ -20,7 +20,7 @@ export function openLayout(files, manifest, { tokenize, run }) {
   }
   const { fields } = JSON.parse(new TextDecoder().decode(files.get('labels.json')));
   const tags = ['O', ...fields.flatMap((name) => [`B-${name}`, `I-${name}`])];
-  const scoring = settings.scores ?? null;
+  const scoring = settings.scores ?? null, heat = Math.fround(scoring?.temperature ?? 1);
 
   async function fieldsOf(page) {
     const encoded = encode(page, settings, tokenize), scores = page.words.map(() => null);
@@ -35,7 +35,7 @@ export function openLayout(files, manifest, { tokenize, run }) {
         if (encoded.words[token - 1] === word || Math.min(left, right) <= seen[word]) continue;
         seen[word] = Math.min(left, right);
         const logits = data.slice((token - start + 1) * size, (token - start + 2) * size);
-        const warm = Array.from(logits, (x) => Math.fround(x / (scoring?.temperature ?? 1)));
+        const warm = Array.from(logits, (x) => Math.fround(x / heat));
         scores[word] = shares(warm).map(Math.fround);
       }
     }

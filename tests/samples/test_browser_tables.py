@@ -20,7 +20,10 @@ import pytest
 from hushdoc import hashing
 from hushdoc.document.document import Document
 from hushdoc.hashing import Clusters, FeatureScheme, segmentation
+from hushdoc.labels import LabelSet
+from hushdoc.runtime import decoding
 from hushdoc.runtime.classification import ClassificationModel
+from hushdoc.runtime.encoding import Preprocessing
 from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.signing import keys
@@ -167,6 +170,7 @@ console.log(JSON.stringify(data.models.map(({ folder, task, scores }) => {
 """
 )
 
+HEAT = Scoring(temperature=1.7, fitted_on="invented", num_answers=9)
 TAGS = ("O", "B-law", "I-law", "B-party", "I-party")
 CALIBRATION = Scoring(
     temperature=1.7,
@@ -250,3 +254,34 @@ def test_fields_and_classes_by_tables_are_those_of_hushdoc(tmp_path: Path) -> No
 def _units(text: str, place: int | None) -> int:
     """Returns a place in the units of UTF-16, in which JavaScript counts."""
     return len(text[:place].encode("utf-16-le")) // 2
+
+
+LAYOUT = (
+    READ
+    + """
+import { openLayout } from './layout.mjs';
+const { fields, settings, logits } = data, size = 1 + 2 * fields.length;
+const files = new Map([['labels.json', new TextEncoder().encode(JSON.stringify({ fields }))]]);
+const model = openLayout(files, { inputs: [{ name: 'input_ids' }], preprocessing: settings }, {
+  tokenize: (word) => [Number(word)],
+  run: async ({ input_ids: { data: [, id] } }) => (
+    { data: Float32Array.from([0, 1, 2].flatMap(() => logits[id])), dims: [1, 3, size] }),
+});
+const page = (word) => ({ width: 9, height: 9, words: [{ text: word, box: [1, 1, 2, 2] }] });
+const found = await model.extract(logits.map((_, word) => page(String(word))));
+console.log(JSON.stringify(found.fields));
+"""
+)
+
+
+def test_scores_of_a_layout_model_have_the_digits_of_hushdoc_s() -> None:
+    """The temperature divides in float32, as numpy does: else fields of equal scores differ."""
+    labels = LabelSet(fields=("date", "total"))
+    settings = Preprocessing(cls_id=0, sep_id=0, pad_id=0, scores=HEAT).to_dict()
+    logits = np.random.default_rng(2).normal(size=(90, len(labels.tags))).astype(np.float32)
+    data = {"fields": labels.fields, "settings": settings, "logits": logits.tolist()}
+    known = decoding.softmax(logits / HEAT.temperature).astype(np.float32).astype(np.float64)
+    found = {field["page"]: field["score"] for field in _in_node(LAYOUT, data)}
+    tags = [int(decoding.viterbi(row[None])[0]) for row in known]
+    assert found == {word: known[word, tag] for word, tag in enumerate(tags) if tag}
+    assert len(found) > 30
