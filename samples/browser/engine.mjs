@@ -6,6 +6,7 @@ import { chosen, served } from './place.mjs';
 
 const RUNTIME = './node_modules/onnxruntime-web/dist/';
 const TOKENIZERS = './node_modules/@huggingface/tokenizers/dist/tokenizers.min.mjs';
+const TASKS = { safetensors: ['kie', 'classification'], onnx: ['kie'] }; // that it can run
 const refuse = (code, found) => { throw Object.assign(Error(found), { code }); };
 let model = null;
 
@@ -24,13 +25,13 @@ const ANSWERS = {
 
 /** Returns the model of verified files; it answers with fields, or with classes. */
 async function opened(files, { task, format, entry }) {
+  if (!TASKS[format].includes(task)) throw Error(`its task is ${task}, as ${format}; use hushdoc`);
   const manifest = JSON.parse(new TextDecoder().decode(files.get('hushdoc.json')));
   if (format === 'safetensors') {
     const { openTable } = await import('./tables.mjs');
     const table = openTable(files, manifest, { task, entry });
     return { answer: (asked) => ofTexts(table, asked) };
   }
-  if (task !== 'kie') throw Error(`its task is ${task}, as ${format}; use hushdoc`);
   const { openLayout } = await import('./layout.mjs');
   const tokenizer = await tokenizerOf(files.get('tokenizer.json'));
   const layout = openLayout(files, manifest, {

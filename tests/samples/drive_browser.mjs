@@ -44,7 +44,7 @@ const verbs = {
     const before = requests.length;
     await page.setInputFiles('#model', folder);
     await settled();
-    return { ...await judged(), requested: requests.slice(before) };
+    return { ...await judged(), status: await text('#status'), requested: requests.slice(before) };
   },
   drop: async (target, file) => {
     const { x, y, width, height } = await page.locator(target).boundingBox();

@@ -115,6 +115,17 @@ def _table(folder: Path) -> tuple[Path, list[str], HashedCRFModel]:
     return model, _rules(folder, trust), loaded
 
 
+def _synthetic(folder: Path) -> Path:
+    """Returns a sealed set of synthetic documents, which is no model."""
+    content, (key, task) = build.files(), (build.known_key(1), "synthetic-documents")
+    manifest = json.dumps({**build.MANIFEST, "task": task}).encode()
+    identity = build.ModelIdentity(
+        name="pages", version=1, task=task, format="safetensors", entry=build.ENTRY
+    )
+    content["hushdoc.json"] = manifest
+    return build.seal(folder, key, build.certify(model=identity), contents=content)
+
+
 def _rules(folder: Path, trust: TrustStore) -> list[str]:
     """Writes a policy for the page that trusts these keys, and returns its files."""
     folder.mkdir(exist_ok=True)
@@ -215,6 +226,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     steps["exact model"] = ["model", str(hushdoc_tiny.sealed())]
     for number in range(DOCUMENTS):
         steps[f"exact {number}"] = ["document", str(folder / f"{number}.json")]
+    steps["synthetic rules"] = ["rules", *_rules(folder / "pages", build.trust(build.known_key(1)))]
+    steps["synthetic"] = ["model", str(_synthetic(folder / "pages" / "set"))]
     steps["rules without policy"] = ["rules", str(CERTIFICATES / "trust.json")]
     steps["no policy"] = ["model", str(CERTIFICATES / "fl-provider-dp")]
     steps["rules"] = ["rules", *(str(CERTIFICATES / name) for name in RULES)]
@@ -369,6 +382,14 @@ def test_the_certificate_is_shown_in_hushdoc_s_own_words(session: Session) -> No
             assert guarantee_words(item) in shown["lines"]
             assert set(meaning(item)) <= set(shown["further"])
         assert set(certificate.claim.caveats) <= set(shown["further"])
+
+
+def test_what_is_no_model_that_the_page_can_run_is_said(session: Session) -> None:
+    shown = session.shown["synthetic"]
+    assert shown["verdict"] == "Accepted"
+    assert shown["status"] == (
+        "This page can't run it: its task is synthetic-documents, as safetensors; use hushdoc."
+    )
 
 
 def test_an_artifact_without_a_policy_is_refused(session: Session) -> None:
