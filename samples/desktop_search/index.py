@@ -1,8 +1,7 @@
 """The index of a folder of documents: one SQLite file with a vector for each page.
 
 It says which artifact made its vectors, and begins anew with another: vectors of two models can't
-be compared. Several programs may use one index; a crash or a full disk leaves what was there. It
-holds the documents' texts, so nobody but its owner may read it.
+be compared. Several programs may use one index; a crash or a full disk leaves what was there.
 """
 
 from __future__ import annotations
@@ -16,24 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import files
 import numpy as np
 
 import hushdoc
-from hushdoc.errors import HushdocError, InputError, OutputWriteError, TaskMismatchError
-
-TABLES = """
-BEGIN IMMEDIATE;
-CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT);
-CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, changed INTEGER, size INTEGER, note TEXT);
-CREATE TABLE IF NOT EXISTS pages (path TEXT, page INTEGER, text TEXT, vector BLOB);
-CREATE TABLE IF NOT EXISTS fields (path TEXT, page INTEGER, label TEXT, text TEXT);
-CREATE INDEX IF NOT EXISTS pages_by_place ON pages (path, page);
-CREATE INDEX IF NOT EXISTS fields_by_place ON fields (path, page);
-COMMIT;
-"""
-
-PATIENCE = 30
-"""Seconds to wait for other programs that use the index."""
+from hushdoc.errors import HushdocError, OutputWriteError, TaskMismatchError
 
 
 @dataclass(frozen=True)
@@ -53,14 +39,7 @@ class Index:
     def __init__(self, file: Path, folder: Path, model: Any, fields: Any = None) -> None:
         """Opens or begins the index of a folder, by a model of embeddings and one of fields."""
         self.folder, self.model, self.fields, self._matrix = folder, model, fields, None
-        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
-        self._database = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None)
-        try:
-            self._database.executescript(TABLES)
-        except sqlite3.DatabaseError as error:
-            self._database.close()
-            why = f"'{file}' is no index: {error}. Name another file, or remove it yourself."
-            raise InputError(why) from error
+        self._database = files.database(file)
         made_by = json.dumps([one.certificate.certificate_id for one in (model, fields) if one])
         with self._changing():
             if self._rows("SELECT value FROM about WHERE key = 'artifacts'") != [(made_by,)]:
@@ -70,20 +49,12 @@ class Index:
 
     def update(self) -> int:
         """Takes up what changed in the folder and returns how many files did."""
-        if not self.folder.is_dir():
-            raise InputError(f"'{self.folder}' is no folder. The index stays as it is.")
-        states = {}
-        for path in self.folder.rglob("[!.]*"):
-            name = path.relative_to(self.folder)
-            with suppress(OSError):  # it went meanwhile
-                if path.is_file() and not any(part.startswith(".") for part in name.parts):
-                    found = path.stat()
-                    states[_stored(str(name))] = (found.st_mtime_ns, found.st_size)
+        states = files.states(self.folder)
         known = {row[0]: row[1:] for row in self._rows("SELECT path, changed, size FROM files")}
         names = sorted({*known, *states}, key=os.fsencode)
         changed = [name for name in names if known.get(name) != states.get(name)]
         for name in changed:
-            path = self.folder / os.fsdecode(name)
+            path = files.path_of(self.folder, name)
             note, pages, fields = self._read(path) if name in states else ("", [], [])
             with self._changing():
                 for table in ("files", "pages", "fields"):
@@ -107,9 +78,8 @@ class Index:
             where = "WHERE path = ? AND page = ?"
             [(text,)] = self._rows(f"SELECT text FROM pages {where}", places[row])
             fields = tuple(self._rows(f"SELECT label, text FROM fields {where}", places[row]))
-            found.append(
-                Match(self.folder / os.fsdecode(name), page, float(scores[row]), text, fields)
-            )
+            path = files.path_of(self.folder, name)
+            found.append(Match(path, page, float(scores[row]), text, fields))
         return found
 
     def notes(self) -> dict[str, str]:
@@ -160,12 +130,3 @@ class Index:
         except sqlite3.OperationalError as error:
             why = f"The index could not be written: {error}. It is as it was before. Free some"
             raise OutputWriteError(f"{why} space, or wait for the other program.") from error
-
-
-def _stored(name: str) -> str | bytes:
-    """Returns a file's name as SQLite holds it: bytes where it is not UTF-8."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return os.fsencode(name)
-    return name
