@@ -47,6 +47,12 @@ def test_a_guarantee_names_whom_what_and_how_much() -> None:
         assert part in words
 
 
+@pytest.mark.parametrize("assurance", vocabulary.ASSURANCES[1:])
+def test_assurance_is_called_the_issuers_word(assurance: str) -> None:
+    text = explanation.explain(build.certify(assurance=assurance))
+    assert "by the tests; it says that " in text
+
+
 def test_document_privacy_says_that_authors_are_not_protected(explained: Explained) -> None:
     text = explained()
     assert "person, author or issuer of several documents is not protected" in text

@@ -40,9 +40,9 @@ UNIT_LIMITS = {
 
 ASSURANCE_WORDS = {
     "self-attested": "only the issuer attests that training ran as declared.",
-    "reproduced": "somebody repeated the training and obtained the same model.",
-    "third-party": "a third party attests that training ran as declared.",
-    "enclave-attested": "a hardware enclave attests that training ran as declared.",
+    "reproduced": "it says that somebody repeated the training and obtained the same model.",
+    "third-party": "it says that a third party attests that training ran as declared.",
+    "enclave-attested": "it says that a hardware enclave attests that training ran as declared.",
 }
 
 ADJACENCY_WORDS = {

@@ -60,7 +60,8 @@ class Policy:
         hyperparameter_tuning: Ways of choosing settings that are accepted.
         public_overlap: Accepted overlaps of public with protected data.
         rngs: Accepted sources of noise.
-        min_assurance: The lowest accepted assurance.
+        min_assurance: The lowest accepted assurance, which is the signers' word: who demands the
+            signature of another party sets `threshold` and trusts keys accordingly.
         model: The required name of the model, or None for any.
         min_version: Its lowest accepted version.
         max_age_days: Largest age of the certificate, or None for any.

@@ -194,7 +194,7 @@ def _assurance(policy: Policy, certificate: Certificate) -> RuleResult:
     return RuleResult(
         rule="assurance",
         code="ASSURANCE_TOO_LOW",
-        found=certificate.assurance,
+        found=f"{certificate.assurance}, as the signers say",
         allowed=f"at least {policy.min_assurance}",
         passed=ranks.index(certificate.assurance) >= ranks.index(policy.min_assurance),
     )
