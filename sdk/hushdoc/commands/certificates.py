@@ -158,8 +158,8 @@ def print_signature(seen: Inspected) -> None:
     elif seen.signers is None:
         print("!!! SIGNATURE NOT CHECKED: anybody may have written this. Check it with --trust.")
     else:
-        print(f"Signed by {names(seen.signers)}.")
-    print("Files were not checked; `hushdoc verify` checks them.")
+        print(f"Signed by {names(seen.signers)}. Revocation was not checked.")
+    print("Files were not checked; `hushdoc verify` checks them, and a policy's revocation list.")
 
 
 def print_audits(audits: Sequence[AuditReport], untrusted: int) -> None:

@@ -133,7 +133,7 @@ def _verdicts(
     signers: Sequence[TrustedKey] | None,
     recompute: str | None,
 ) -> str:
-    found = [_signature(signers), _policy(report)]
+    found = [_signature(signers, report), _policy(report)]
     if report is None or not report.files_checked:
         why = (
             "Run hushdoc verify to check them."
@@ -149,11 +149,12 @@ def _verdicts(
     return "".join(found)
 
 
-def _signature(signers: Sequence[TrustedKey] | None) -> str:
+def _signature(signers: Sequence[TrustedKey] | None, report: VerificationReport | None) -> str:
     if not signers:
         found = "Signature not checked" if signers is None else "Not signed by a trusted key"
         return banner("bad", found, "Anybody may have written what this page says.")
-    return banner("good", "Signed by " + ", ".join(key.name for key in signers))
+    unread = () if report else ("Whether key or certificate were revoked was not checked.",)
+    return banner("good", "Signed by " + ", ".join(key.name for key in signers), *unread)
 
 
 def _policy(report: VerificationReport | None) -> str:

@@ -40,9 +40,12 @@ def test_inspecting_says_loudly_that_nothing_was_checked(
 def test_inspecting_with_a_trust_store(
     other_key: Any, sealed: Path, trust: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("inspect", sealed, "--trust", trust) == 0
+    page = sealed.parent / "page.html"
+    assert run("inspect", sealed, "--trust", trust, "--html", page) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("Signed by key 0")
+    assert "Revocation was not checked." in shown
+    assert "were revoked was not checked." in page.read_text("utf-8")
     assert "guarantee 0: reproduced" in shown
     trust.write_bytes(build.trust(other_key).to_json())
     assert run("inspect", sealed, "--trust", trust) == 4
