@@ -246,7 +246,7 @@ class Policy:
         try:
             return cls(**values)
         except (TypeError, ValueError) as problem:
-            raise _bad_policy(path, str(problem)) from problem
+            raise _bad_policy(path, str(problem).removesuffix(".")) from problem
 
 
 _VOCABULARIES: Mapping[str, Collection[str]] = {

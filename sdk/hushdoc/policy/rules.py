@@ -201,9 +201,12 @@ def _assurance(policy: Policy, certificate: Certificate) -> RuleResult:
 
 
 def _recomputed(certificate: Certificate, policy: Policy) -> list[RuleResult]:
+    """The results for all guarantees, whoever their adversaries are."""
+    guarantees = certificate.claim.guarantees
     return [
         RuleResult(
-            rule=f"recompute ({certificate.claim.guarantees[finding.index].unit})",
+            rule=f"recompute ({guarantees[finding.index].unit}, "
+            f"{guarantees[finding.index].adversary})",
             code=finding.code or "EPSILON_NOT_REPRODUCED",
             found=finding.message,
             allowed="at least what the transcript gives",

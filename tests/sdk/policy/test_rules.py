@@ -26,6 +26,15 @@ def failed(build: ModuleType, key: Any, *guarantees: Any, **change: Any) -> list
     return [rule.code for rule in report.failed]
 
 
+def test_a_number_that_is_recomputed_names_its_guarantee(build: ModuleType, key: Any) -> None:
+    server = build.guarantee(adversary="server", aggregation="secure-sum")
+    found = check(build.policy(key), build.certify(build.guarantee(), server)).rules
+    assert [rule.rule for rule in found if rule.rule.startswith("recompute")] == [
+        "recompute (document, model-recipient)",
+        "recompute (document, server)",
+    ]
+
+
 def test_an_honest_certificate_passes_every_rule(build: ModuleType, key: Any) -> None:
     report = check(build.policy(key), build.certify())
     assert report.passed
