@@ -170,11 +170,15 @@ class VerificationReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Unverified:
-    """A certificate as it is in a folder. Its signature has not been checked."""
+    """A certificate as it is in a folder. Its signature has not been checked.
+
+    Of further lines, which others may have signed as auditors, nothing was read but their number.
+    """
 
     certificate: Certificate
     subjects: tuple[Subject, ...]
     envelope: bytes
+    further_lines: int
 
 
 def open_artifact(
@@ -270,9 +274,14 @@ def recheck(
 def read_unverified(path: str | Path) -> Unverified:
     """Returns the certificate of a folder to look at. It proves nothing until it is verified."""
     with _fail_closed(), folder.opened(Path(path)) as directory:
-        line = attestation.read_lines(directory)[0]
+        line, *further = attestation.read_lines(directory)
     certificate, subjects = statement.parse_statement(dsse.read_envelope(line).payload)
-    return Unverified(certificate=certificate, subjects=subjects, envelope=line)
+    return Unverified(
+        certificate=certificate,
+        subjects=subjects,
+        envelope=line,
+        further_lines=len(further),
+    )
 
 
 @contextmanager

@@ -117,6 +117,7 @@ def inspected(folder: Path, trust: Path | None) -> Inspected:
         subjects=found.subjects,
         payload_sha256=hashlib.sha256(payload).hexdigest(),
         signers=None if trust is None else (),
+        untrusted_audits=found.further_lines,
         problem=problem,
     )
 

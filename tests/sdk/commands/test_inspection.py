@@ -212,6 +212,10 @@ def test_audits_of_others_are_shown_if_they_are_trusted(
     other_key: Any, auditor: bytes, sealed: Path, trust: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build.append_audit(sealed, other_key)
+    assert run("inspect", sealed) == 0
+    assert "Lines that no trusted auditor signed: 1." in capsys.readouterr().out
+    assert run("inspect", sealed, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["untrustedAudits"] == 1
     assert run("verify", sealed, "--trust", trust, *LIMITS) == 0
     shown = capsys.readouterr().out
     assert "Lines that no trusted auditor signed: 1." in shown
