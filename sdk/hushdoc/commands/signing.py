@@ -222,6 +222,7 @@ def _require_reproduced(certificate: Certificate) -> None:
 
 def _print_certificate(found: Unverified) -> None:
     from hushdoc.explanation.guarantees import guarantee_words
+    from hushdoc.reports.rendering import limits
     from hushdoc.signing import dsse
 
     certificate, model = found.certificate, found.certificate.model
@@ -230,12 +231,18 @@ def _print_certificate(found: Unverified) -> None:
     print(f"  {printable(certificate.issuer)}; expires: {certificate.expires_at or 'never'}")
     print(f"for the model {printable(model.name)}, version {model.version} ({model.task}).")
     for guarantee in certificate.claim.guarantees:
-        words = guarantee_words(guarantee)
-        print(textwrap.fill(words, 96, initial_indent="  - ", subsequent_indent="    "))
+        _print_item(guarantee_words(guarantee))
+    print("What it does not guarantee, and its caveats:")
+    for words in limits(certificate, {}):
+        _print_item(words)
     print(f"{counted(len(found.subjects), 'file')} checked: each is as the certificate says.")
     print(f"SHA-256 of the statement: {hashlib.sha256(envelope.payload).hexdigest()}")
     named = ", ".join(printable(keyid, 16) or "no key id" for keyid, _ in envelope.signatures)
     print(f"Signatures so far, not checked here: {named or 'none'}")
+
+
+def _print_item(words: str) -> None:
+    print(textwrap.fill(words, 96, initial_indent="  - ", subsequent_indent="    "))
 
 
 def _write_message(found: Unverified, path: Path) -> int:

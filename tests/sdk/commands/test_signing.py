@@ -67,6 +67,21 @@ def test_a_further_signature_meets_a_threshold(
     assert hashlib.sha256(base64.b64decode(before["payload"])).hexdigest() in shown
 
 
+def test_who_signs_sees_what_is_not_guaranteed(
+    key: Any, key_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_claim = build.certify(
+        build.guarantee(covers_all_private_accesses=False),
+        derivation=({"step": "scales by private pages", "dataDependent": True},),
+        caveats=("Two runs were dropped.",),
+    )
+    folder = build.seal(tmp_path / "open", key, open_claim)
+    assert run(folder, "--key", key_file) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for words in ("Some accesses to protected data are outside", "scales by private", "Two runs"):
+        assert words in shown
+
+
 def test_the_artifact_opens_under_a_threshold_of_two(
     key: Any, sealed: Path, tmp_path: Path
 ) -> None:
