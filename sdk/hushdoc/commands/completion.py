@@ -33,7 +33,9 @@ def register(subcommands: Subcommands, program: CommandParser) -> None:
     parser = subcommands.add_parser(
         "completion",
         help="print a completion script for bash, zsh or fish",
-        description="""Prints a completion script. To install it for one user:
+        description="""Prints a completion script of all subcommands and options.
+
+To install it for one user:
 
   bash   hushdoc completion bash > ~/.local/share/bash-completion/completions/hushdoc
   zsh    hushdoc completion zsh > a file _hushdoc in a folder of $fpath

@@ -82,7 +82,11 @@ def register(subcommands: Subcommands) -> None:
         help="requests that may wait; others are told when to come again (default: 64)",
     )
     group.add_argument(
-        "--max-mib", type=answering.positive, default=32, help="largest request (default: 32)"
+        "--max-mib",
+        type=answering.positive,
+        default=32,
+        metavar="N",
+        help="MiB of the largest request (default: 32)",
     )
     group.add_argument(
         "--max-pages",

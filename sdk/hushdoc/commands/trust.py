@@ -55,11 +55,20 @@ def _register_store(actions: Subcommands) -> None:
     )
     add.set_defaults(run=run_add)
 
-    listing = actions.add_parser("list", help="list the keys of a trust store")
+    listing = actions.add_parser(
+        "list",
+        help="list the keys of a trust store",
+        description="Lists the keys of a trust store: their ids, names, roles and models.",
+    )
     stores.store_option(listing)
     listing.set_defaults(run=run_list)
 
-    remove = actions.add_parser("remove", help="stop trusting a key")
+    remove = actions.add_parser(
+        "remove",
+        help="stop trusting a key",
+        description="Removes a key from a trust store. What it signed is not revoked for others: "
+        "`hushdoc trust revoke` does that.",
+    )
     stores.store_option(remove)
     remove.add_argument(
         "--keyid",

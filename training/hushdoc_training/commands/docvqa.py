@@ -80,7 +80,10 @@ def register(tasks: Subcommands) -> None:
         "--data", required=True, metavar="SOURCE", help=f"{SOURCE}; see docs/data-formats.md"
     )
     data.add_argument(
-        "--documents", type=int, metavar="N", help="number of documents (default: all)"
+        "--documents",
+        type=int,
+        metavar="N",
+        help="number of documents (default: all, or 1000 invented)",
     )
     add_name(data)
     add_number(data, "--seed", "N", 0, "seed of invented documents and fresh weights, not of noise")

@@ -51,7 +51,12 @@ def register_pretrain(methods: Subcommands) -> None:
     )
     data = parser.add_argument_group("documents")
     data.add_argument("--public", required=True, metavar="SOURCE", help=f"public pages: {IMAGES}")
-    data.add_argument("--public-name", help="name of the pages in certificates")
+    data.add_argument(
+        "--public-name",
+        metavar="NAME",
+        help="name of the pages in certificates (default: 'public documents', or SOURCE of "
+        "invented ones)",
+    )
     add_number(data, "--public-documents", "N", 1000, "number of pages to invent, or the most read")
     add_overlap(data)
     made = parser.add_argument_group("what is made")
