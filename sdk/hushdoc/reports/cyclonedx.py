@@ -17,12 +17,12 @@ from hushdoc import arguments
 from hushdoc.arguments import printable
 from hushdoc.certificate.audit_reports import Audit
 from hushdoc.certificate.certificate import Certificate
-from hushdoc.certificate.claim import Claim, Guarantee, ProtectedData, PublicData
+from hushdoc.certificate.claim import Guarantee, ProtectedData, PublicData
 from hushdoc.certificate.subjects import ENVELOPE_FILE, Subject
 from hushdoc.explanation.guarantees import comparison, guarantee_words
 from hushdoc.explanation.measurements import WHAT_AUDITS_MEAN, audit_ceiling, audit_words
 from hushdoc.explanation.terms import UNIT_WORDS
-from hushdoc.reports.rendering import failures, limits, notice, require_signed
+from hushdoc.reports.rendering import failures, is_whole, limits, notice, require_signed
 from hushdoc.version import __version__
 
 SPEC_VERSIONS = ("1.6", "1.7")
@@ -196,7 +196,7 @@ def _certificate_properties(certificate: Certificate, failed: Mapping[int, str])
         "hushdoc:certificate:issuedAt": certificate.issued_at,
         "hushdoc:certificate:expiresAt": certificate.expires_at,
         "hushdoc:certificate:assurance": certificate.assurance,
-        "hushdoc:differentialPrivacyGuaranteed": _is_guaranteed(claim, failed),
+        "hushdoc:differentialPrivacyGuaranteed": _is_guaranteed(certificate, failed),
         "hushdoc:releases": ", ".join(claim.releases) or "none declared",
     }
     guarantees = (
@@ -224,10 +224,14 @@ def _facts(guarantee: Guarantee, failure: str | None) -> dict[str, Any]:
     return {**facts, "beside": " ".join(comparison(guarantee)) or None, "notReproduced": failure}
 
 
-def _is_guaranteed(claim: Claim, failed: Mapping[int, str]) -> str:
-    kinds = {item.kind for index, item in enumerate(claim.guarantees) if index not in failed}
-    if "dp" in kinds:
+def _is_guaranteed(certificate: Certificate, failed: Mapping[int, str]) -> str:
+    guarantees = enumerate(certificate.claim.guarantees)
+    held = [item for index, item in guarantees if index not in failed]
+    kinds = {item.kind for item in held}
+    if any(item.kind == "dp" and is_whole(certificate, item) for item in held):
         return "yes, against the adversaries and for the units of the guarantees of kind dp"
+    if "dp" in kinds:
+        return "not for every access to protected data"
     return "only on a condition" if "dp-conditional" in kinds else "no"
 
 

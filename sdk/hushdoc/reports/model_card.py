@@ -14,6 +14,7 @@ from hushdoc.certificate.claim import Guarantee
 from hushdoc.certificate.subjects import ENVELOPE_FILE
 from hushdoc.explanation import explain
 from hushdoc.labels import LabelSet
+from hushdoc.reports.rendering import is_whole
 
 _PIPELINES = {
     "kie": "token-classification",
@@ -73,7 +74,10 @@ def _front_matter(certificate: Certificate, failed: Collection[int]) -> str:
     """Returns the few keys that model hubs read; none holds free text."""
     tags = ["document-understanding", certificate.model.task]
     guarantees = certificate.claim.guarantees
-    if any(item.kind == "dp" and index not in failed for index, item in enumerate(guarantees)):
+    if any(
+        item.kind == "dp" and index not in failed and is_whole(certificate, item)
+        for index, item in enumerate(guarantees)
+    ):
         tags.append("differential-privacy")
     return "\n".join(
         [

@@ -4,8 +4,9 @@ The fields are those of the template of the OpenDP deployments registry as it st
 dp_variant, privacy_loss, deployment_model, implementation, administrative). An entry has room for
 one privacy unit and one set of numbers, so each guarantee becomes an entry of its own, in one file
 with `---` between them. What a certificate does not hold, such as the region, stays empty. Epsilon
-and delta are given as numbers only where differential privacy is guaranteed without condition and
-follows from the declared mechanism; anything else is given in words.
+and delta are given as numbers only where differential privacy is guaranteed without condition for
+every access to protected data and follows from the declared mechanism; anything else is given in
+words.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from hushdoc.explanation.terms import (
     AGGREGATION_WORDS,
     RELEASE_WORDS,
 )
-from hushdoc.reports.rendering import failures, limits, notice, require_signed
+from hushdoc.reports.rendering import failures, is_whole, limits, notice, require_signed
 
 Json = dict[str, Any]
 
@@ -69,8 +70,9 @@ class _Entry:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it holds without condition and follows from its mechanism."""
-        return self.guarantee.kind == "dp" and self.failure is None
+        """Whether it holds without condition, follows from its mechanism and leaves nothing out."""
+        proven = self.guarantee.kind == "dp" and self.failure is None
+        return proven and is_whole(self.certificate, self.guarantee)
 
 
 def _warning(entry: _Entry) -> str:
@@ -80,6 +82,11 @@ def _warning(entry: _Entry) -> str:
         return "# DIFFERENTIAL PRIVACY ONLY ON A CONDITION: see privacy_parameters_details.\n"
     if entry.guarantee.kind != "dp":
         return "# NO DIFFERENTIAL PRIVACY IS GUARANTEED HERE. Do not submit this.\n"
+    if not entry.is_sound:
+        return (
+            "# NOT FOR EVERY ACCESS TO PROTECTED DATA: see additional_information. Do not submit "
+            "this.\n"
+        )
     return ""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from hushdoc import arguments
 from hushdoc.arguments import printable, short_repr
 from hushdoc.certificate.certificate import Certificate
+from hushdoc.certificate.claim import Guarantee
 from hushdoc.certificate.subjects import ENVELOPE_FILE
 from hushdoc.errors import InputError
 from hushdoc.explanation.limits import not_guaranteed
@@ -42,6 +43,15 @@ def failures(certificate: Certificate) -> Mapping[int, str]:
         for finding in certificate.recompute()
         if finding.code is not None
     }
+
+
+def is_whole(certificate: Certificate, guarantee: Guarantee) -> bool:
+    """Returns whether nothing that read protected data is outside of a guarantee, as it says."""
+    return (
+        guarantee.covers_all_private_accesses
+        and not any(step["dataDependent"] for step in certificate.derivation)
+        and not any(it.treatment == "unaccounted" for it in certificate.claim.data_accesses)
+    )
 
 
 def limits(certificate: Certificate, failed: Mapping[int, str]) -> tuple[str, ...]:

@@ -115,6 +115,7 @@ def test_every_guarantee_is_there_with_all_that_makes_it_one(build: ModuleType) 
         ({}, "yes"),
         ({"kind": "dp-conditional", "condition": "so."}, "only on a condition"),
         ({"kind": "empirical"}, "no"),
+        ({"covers_all_private_accesses": False}, "not for every access to protected data"),
         ({"epsilon": 1.0, "profile": ()}, "no"),
     ],
 )

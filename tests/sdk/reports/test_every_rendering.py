@@ -41,6 +41,22 @@ def test_a_step_after_training_that_read_protected_data(build: ModuleType, name:
     assert f"{LIMIT}export" not in shown
 
 
+def test_what_reads_outside_of_epsilon_is_called_no_guarantee(build: ModuleType) -> None:
+    """By what programs read: the card's tag, a property, and numbers in a registry."""
+    step = {"step": "scales by private pages", "dataDependent": True}
+    labels = build.DataAccess(
+        data="invoices", purpose="labels", accounted_in=(), treatment="unaccounted"
+    )
+    for certified in (
+        build.certify(derivation=(step,)),
+        build.certify(data_accesses=(*build.claim().data_accesses, labels)),
+        build.certify(build.guarantee(covers_all_private_accesses=False)),
+    ):
+        assert "- differential-privacy" not in RENDERINGS["card"](certified)
+        assert "yes, against the adversaries" not in RENDERINGS["cyclonedx"](certified)
+        assert "privacy_parameters: {}" in RENDERINGS["opendp"](certified)
+
+
 @pytest.mark.parametrize("name", WHOLE)
 def test_no_assumption_is_cut_off(build: ModuleType, name: str) -> None:
     """Each text has up to 4,000 characters, and there are many."""

@@ -99,6 +99,7 @@ def test_what_a_certificate_does_not_know_stays_empty(build: ModuleType) -> None
         ({"kind": "empirical"}, "# NO DIFFERENTIAL PRIVACY IS GUARANTEED HERE"),
         ({"kind": "dp-conditional", "condition": "so."}, "# DIFFERENTIAL PRIVACY ONLY ON A COND"),
         ({"epsilon": 1.0, "profile": ()}, "# THE NUMBERS DO NOT FOLLOW"),
+        ({"covers_all_private_accesses": False}, "# NOT FOR EVERY ACCESS TO PROTECTED DATA"),
     ],
 )
 def test_anything_less_than_a_guarantee_has_no_numbers(
