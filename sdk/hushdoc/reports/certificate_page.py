@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from hushdoc.signing.trust_store import TrustedKey
 
 
+_FOREMOST = 3
+"""Guarantees in the headline."""
+
+
 def certificate_page(
     certificate: Certificate,
     report: VerificationReport | None,
@@ -97,10 +101,12 @@ def _limits(certificate: Certificate) -> tuple[str, ...]:
 
 def _head(certificate: Certificate) -> str:
     model = certificate.model
+    more = len(certificate.claim.guarantees) - _FOREMOST
     return (
         '<header><p class="kicker">Privacy certificate</p>'
         f"<h1>{safe(model.name)}, version {model.version}</h1>"
         + "".join(paragraph(_headline(item), style="lead") for item in _foremost(certificate))
+        + (paragraph(f"Further guarantees, below: {more}.", style="soft") if more > 0 else "")
         + paragraph(
             f"Task {model.task}. Issued {certificate.issued_at} by {certificate.issuer}; "
             + ASSURANCE_WORDS[certificate.assurance],
@@ -111,9 +117,14 @@ def _head(certificate: Certificate) -> str:
 
 
 def _foremost(certificate: Certificate) -> list[Guarantee]:
-    """The guarantees of the headline: the weakest kinds come first."""
+    """The guarantees of the headline: the weakest kinds come first, and of one the largest epsilon.
+
+    The order in which the issuer wrote them says nothing.
+    """
     order = {"none": 0, "empirical": 1, "dp-conditional": 2, "dp": 3}
-    return sorted(certificate.claim.guarantees, key=lambda item: order[item.kind])[:3]
+    return sorted(
+        certificate.claim.guarantees, key=lambda item: (order[item.kind], -(item.epsilon or 0.0))
+    )[:_FOREMOST]
 
 
 def _headline(item: Guarantee) -> str:

@@ -111,6 +111,14 @@ def test_no_guarantee_is_the_first_thing_said(build: ModuleType) -> None:
     assert page.index('class="banner bad"') < page.index('class="banner warn"')
 
 
+def test_the_headline_has_the_largest_epsilon_wherever_it_was_written(build: ModuleType) -> None:
+    small = [build.guarantee(unit=unit) for unit in ("page", "sequence", "word-box")]
+    largest = build.guarantee(epsilon=50.0, profile=())
+    page = read(certificate_page(build.certify(*small, largest), None, ()))
+    head = page[: page.index("Further guarantees, below: 1.")]
+    assert "epsilon 50, delta 1e-05" in head
+
+
 def test_numbers_that_do_not_follow_are_named(build: ModuleType) -> None:
     false = build.certify(build.guarantee(epsilon=1.0, profile=()))
     text = read(certificate_page(false, None, ()))
