@@ -154,7 +154,7 @@ def _verdicts(
         found.append(banner("warn", "Files not checked", why))
     else:
         found.append(banner("good", f"Every signed file is unchanged ({len(report.files)})"))
-    found.append(_recomputed(certificate, recompute))
+    found.append(_recomputed(certificate, recompute, is_trusted=bool(signers)))
     if not _private(certificate):
         found.insert(0, banner("bad", "This certificate guarantees no differential privacy"))
     return "".join(found)
@@ -183,14 +183,15 @@ def _policy(report: VerificationReport | None) -> str:
     return banner("good", f"Accepted: all {len(report.policy.rules)} rules of the policy passed")
 
 
-def _recomputed(certificate: Certificate, mode: str | None) -> str:
+def _recomputed(certificate: Certificate, mode: str | None, *, is_trusted: bool) -> str:
     if mode is None:
-        return banner(
-            "warn",
-            "The numbers were not recomputed",
-            "No trusted key signed them, and whoever wrote them decides how much work that is. "
-            "Run hushdoc inspect with --trust or --recompute.",
+        why = (
+            "The policy demanded no privacy. Run hushdoc inspect with --trust."
+            if is_trusted
+            else "No trusted key signed them, and whoever wrote them decides how much work that "
+            "is. Run hushdoc inspect with --trust or --recompute."
         )
+        return banner("warn", "The numbers were not recomputed", why)
     findings = certificate.recompute(mode)
     if not findings:
         return ""

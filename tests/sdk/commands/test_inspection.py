@@ -107,6 +107,17 @@ def test_pages_are_written(sealed: Path, trust: Path, tmp_path: Path) -> None:
     assert "Accepted: all" in (tmp_path / "two.html").read_text("utf-8")
 
 
+def test_the_page_of_an_intact_artifact_says_why_no_number_was_recomputed(
+    sealed: Path, trust: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    assert run("verify", sealed, "--trust", trust, "--integrity-only", "--html", page) == 0
+    shown = page.read_text("utf-8")
+    assert "The numbers were not recomputed" in shown
+    assert "The policy demanded no privacy. Run" in shown
+    assert "No trusted key signed them" not in shown
+
+
 def test_what_is_no_artifact_is_exit_code_4(tmp_path: Path) -> None:
     assert run("inspect", tmp_path / "none") == 4
     assert run("inspect", tmp_path) == 4
