@@ -95,9 +95,9 @@ def _at_most(name: str, code: str, limit: str) -> _Rule:
         name=name,
         code=code,
         found=lambda item: (
-            "no number" if getattr(item, name) is None else f"{getattr(item, name):g}"
+            "no number" if getattr(item, name) is None else f"{getattr(item, name):.15g}"
         ),
-        allowed=lambda policy: f"at most {getattr(policy, limit):g}",
+        allowed=lambda policy: f"at most {getattr(policy, limit):.15g}",
         passes=passes,
     )
 

@@ -35,6 +35,12 @@ def test_a_number_that_is_recomputed_names_its_guarantee(build: ModuleType, key:
     ]
 
 
+def test_a_number_just_above_the_limit_is_shown_as_such(build: ModuleType, key: Any) -> None:
+    report = check(build.policy(key), build.certify(build.guarantee(epsilon=8.0000001, profile=())))
+    (rule,) = report.failed
+    assert (rule.found, rule.allowed) == ("8.0000001", "at most 8")
+
+
 def test_an_honest_certificate_passes_every_rule(build: ModuleType, key: Any) -> None:
     report = check(build.policy(key), build.certify())
     assert report.passed
