@@ -395,3 +395,12 @@ def test_a_copy_of_any_private_document_is_found_however_few_are_held_out(
     assert page.read_text().count(">private, at 0.000<") == 3
     assert main(told) == 0
     assert "1 of 11 private documents" in capsys.readouterr().out
+    # What was held out of nothing hid the copies of it: both were at 0.
+    labelled_files.write(tmp_path / "both.jsonl", [*opened(sealed), *others[:1]])
+    told += ["--held-out", str(tmp_path / "both.jsonl")]
+    assert main([*told, "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert (again.pop("held_out_among_private"), figures.pop("held_out_among_private")) == (3, 0)
+    assert again == figures
+    assert main(told) == 0
+    assert "3 of 4 held-out documents are among the private ones" in capsys.readouterr().out

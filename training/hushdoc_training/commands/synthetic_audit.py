@@ -36,11 +36,11 @@ nearer. Pages of a set of images alone are compared by 16 x 16 shades of their i
       --trust release.trust.json --max-epsilon 1 --max-delta 1e-5 --unit document \\
       --adversary synthetic-data-recipient --out nearest.html
 
-Held-out documents are of the same source, and the set was not made from them. Of a set that copies
-nothing about a half is nearer to private ones, where as many of both are looked at: of more private
-ones than held-out ones the share is about so many, and the nearest in --out and --json are of all.
-The result is exact numbers about private documents,
-and --out shows some of them: keep both."""
+Held-out documents are of the same source, and the set was not made from them; those that are
+private ones as well are left out. Of a set that copies nothing about a half is nearer to private
+ones, where as many of both are looked at: of more private ones than held-out ones the share is
+about so many, and the nearest in --out and --json are of all. The result is exact numbers about
+private documents, and --out shows some of them: keep both."""
 
 SHOWN = 12
 """How many documents --out shows: those that are nearest to a private one, as held-out ones go."""
@@ -102,8 +102,9 @@ def run(options: argparse.Namespace) -> int:
             _read(location, files, images=images)
             for location in (options.private, options.held_out)
         ]
-        size = min(map(len, groups))
-        held_out = groups[1][:size]
+        apart = _apart(groups[1], groups[0])
+        size = min(len(groups[0]), len(apart))
+        held_out = apart[:size]
         found = _compared(items, groups[0][:size], held_out)
         # A copy is one of any private document, also of those that the share is not about.
         every = replace(found, private=_nearest_of(items, groups[0]))
@@ -116,6 +117,7 @@ def run(options: argparse.Namespace) -> int:
         "documents": len(documents),
         "groups_of": size,
         "private_documents": len(groups[0]),
+        "held_out_among_private": len(groups[1]) - len(apart),
         "nearer_to_private": round(found.nearer_to_private, 4),
         "p_value": float(f"{found.p_value:.3g}"),
         "mean_distance_to_private": round(float(found.private.distances.mean()), 4),
@@ -138,6 +140,11 @@ def run(options: argparse.Namespace) -> int:
             f"note: these are of {size} of {len(groups[0])} private documents, as many as are held "
             "out; --out and --json show the nearest of all. Hold more out to compare more."
         )
+    if shared := figures["held_out_among_private"]:
+        print(
+            f"note: {shared} of {len(groups[1])} held-out documents are among the private ones, by "
+            "what is compared, and were left out: no copy of one would be nearer to either."
+        )
     print("note: both are exact numbers about private documents, which no noise protects.")
     return 0
 
@@ -157,6 +164,18 @@ def _read(location: str, files: contextlib.ExitStack, *, images: bool) -> list[_
             "compared. Give documents with words."
         )
     return sorted(found, key=lambda item: hashlib.sha256(item.name.encode()).hexdigest())
+
+
+def _apart(held_out: Sequence[_Item], private: Sequence[_Item]) -> Sequence[_Item]:
+    """Returns what is held out indeed; an InputError where all of it is private."""
+    points = {item.point.tobytes() for item in private}
+    apart = [item for item in held_out if item.point.tobytes() not in points]
+    if not apart:
+        raise InputError(
+            "Every held-out document is among the private ones, and exactly as near to all of the "
+            "set, so the comparison says nothing. Give two groups of different documents."
+        )
+    return apart
 
 
 def _has_words(labelled: LabelledDocument) -> bool:
