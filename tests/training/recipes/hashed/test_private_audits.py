@@ -17,6 +17,7 @@ from hushdoc_training.audit import twins
 from hushdoc_training.audited_claims import AuditedRun
 from hushdoc_training.crf import corpus
 from hushdoc_training.crf.private_fitting import Settings
+from hushdoc_training.crf.term_release import LogOddsTable
 from hushdoc_training.invented import clause_contracts
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.lattice import Lattice
@@ -121,6 +122,23 @@ def test_a_recipe_with_too_little_noise_is_refuted_before_anything_is_trained(
         trained(recipe, tmp_path / "run")
     assert refused.value.code == "AUDIT_CONTRADICTION"
     assert not (tmp_path / "run").exists()
+
+
+def test_what_counts_the_terms_of_whole_texts_is_what_is_audited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one, which counts sentences, passed for it."""
+    counted, honest = [], WholeTexts.log_odds
+
+    def noted(self: WholeTexts, bound: float) -> LogOddsTable:
+        counted.append(len(self.corpus.owners))
+        return honest(self, bound)
+
+    monkeypatch.setattr(WholeTexts, "log_odds", noted)
+    task = WholeTexts(corpus=canary_corpora.classes(), scheme=WORDS)
+    made = private_runs.protect_terms(task, epsilon=8.0, out=tmp_path / "run", name="texts")
+    canaries = 2 * canary_corpora.COPIES * made.claim.audits[0].canaries
+    assert counted == [canaries, len(task.corpus.owners)]
 
 
 def test_what_was_trained_without_its_audit_is_refused_where_it_is_exported(

@@ -32,7 +32,7 @@ from hushdoc_training.receipt import DIFFERENCE
 from hushdoc_training.recipes.hashed import private_audits, private_tables
 from hushdoc_training.recipes.hashed.private_audits import Found
 from hushdoc_training.recipes.hashed.public_texts import PublicText
-from hushdoc_training.recipes.hashed.table_tasks import Clauses, TableTask
+from hushdoc_training.recipes.hashed.table_tasks import TableTask
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.claim_words import READABLE, READING
 from hushdoc_training.runs.private_run import PrivateRun
@@ -269,7 +269,7 @@ def _audited_terms(task: TableTask, epsilon: float, delta: float, bound: float) 
 
     def recipe(corpus: Corpus, out: Path) -> TableCheckpoint:
         return protect_terms(
-            Clauses(corpus=corpus, scheme=task.scheme),
+            task.twin(corpus),
             epsilon=min(twins.EPSILON, epsilon),
             delta=delta,
             out=out,
