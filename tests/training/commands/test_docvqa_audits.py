@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import hushdoc_tiny as tiny
+import hushdoc_tiny_models as tiny_models
 import hushdoc_tiny_vt5 as vt5
 import pytest
 import torch
@@ -131,6 +132,23 @@ def test_scores_of_invented_documents_say_so(capsys: pytest.CaptureFixture[str])
     assert "was hidden on the page, all of invented text\n" in capsys.readouterr().out
     assert main([*MEMORIZATION]) == 0
     assert "invented" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("source", ["runs", "runs/mistyped", "fields", "small", "minilm"])
+def test_what_never_learned_to_answer_is_not_attacked(
+    source: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such a model got a reader of fresh weights, of which every attack finds nothing."""
+    if source == "fields":
+        tiny_models.save_checkpoint(folder / source / "checkpoint")
+    attacked = [
+        [source if word == "runs/private" else word for word in PROVIDERS],
+        [source if word == "runs/model" else word for word in MEMORIZATION],
+        [*MEMORIZATION, "--twin", source],
+    ]
+    for command in attacked:
+        assert main(command) == 4
+        assert f"'{source}' is no model that learned" in capsys.readouterr().err
 
 
 def test_a_twin_of_another_kind_is_refused(

@@ -149,7 +149,7 @@ def run_providers(options: argparse.Namespace) -> int:
     _require_used(options, options.start)
     with needs_extra("scikit-learn", "crf"):
         import sklearn  # noqa: F401  # before anything is asked
-    model = _asked(str(options.artifact), options)
+    model = _trained(str(options.artifact), options)
     with (
         _opened(options.members, options, model) as members,
         _opened(options.others, options, model) as others,
@@ -209,7 +209,7 @@ def run_memorization(options: argparse.Namespace) -> int:
     _require_used(options, options.twin)
     from hushdoc_training.audit import memorization
 
-    model = _asked(str(options.artifact), options)
+    model = _trained(str(options.artifact), options)
     with _opened(options.members, options, model) as members:
         hidden = memorization.hidden(members)
         if not hidden:
@@ -217,7 +217,7 @@ def run_memorization(options: argparse.Namespace) -> int:
                 "No document has a question whose answer could be hidden; expected questions with "
                 f"the keys {', '.join(memorization.KEYS)}. Give documents with such questions."
             )
-        twin = _asked(options.twin, options, like=model)
+        twin = _trained(options.twin, options, like=model)
         scores, twin_scores = model.score(hidden), twin.score(hidden)
         found = memorization.compared(scores, twin_scores)
         unfounded = memorization.Unfounded.of(model, twin, members)
@@ -250,6 +250,22 @@ def _opened(
 
     source = dataset.Source(location=location, documents=options.documents, seed=options.seed)
     return dataset.opened(source, images=model.asking.image is not None)
+
+
+def _trained(source: str, options: argparse.Namespace, *, like: Asked | None = None) -> Asked:
+    """Returns a model that learned to answer questions.
+
+    Another one would get a reader of fresh weights, which remembers nothing of any document.
+    """
+    from hushdoc_training.docvqa_checkpoint import holds_questions
+
+    if not (_is_sealed(source) or holds_questions(Path(source))):
+        raise CheckpointError(
+            f"'{printable(source)}' is no model that learned to answer questions; expected a run "
+            "or checkpoint of `hushdoc train docvqa` or `federated simulate --task docvqa`, or an "
+            "artifact of one. Check the path."
+        )
+    return _asked(source, options, like=like)
 
 
 def _asked(source: str, options: argparse.Namespace, *, like: Asked | None = None) -> Asked:
