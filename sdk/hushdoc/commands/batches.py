@@ -86,9 +86,17 @@ def _store_each(
     options: argparse.Namespace, sources: list[Source], task: Task[Any], tally: Tally
 ) -> None:
     """Writes the results that are not there yet, and reports on all."""
+    from hushdoc.reading import ocr
+
     write = task.write if getattr(options, "jsonl", False) else exhausted
     certificate = task.model.certificate.certificate_id
-    made_by = {"version": __version__, "certificate": certificate, **task.settings}
+    engine = ocr.name_of(options.ocr)  # which "auto" takes
+    made_by = {
+        "version": __version__,
+        "certificate": certificate,
+        "engine": engine,
+        **task.settings,
+    }
     with ExitStack() as stack:
         stack.enter_context(_quiet_reading())
         folder = stack.enter_context(results.opened(options.out, options.subcommand, made_by))

@@ -166,12 +166,22 @@ def _asked(engine: OCREngine) -> Iterator[None]:
 
 
 def chosen(ocr: str) -> OCREngine:
-    """Returns the engine of a name; "auto" takes RapidOCR where it is installed, else Tesseract."""
-    if ocr == "rapidocr" or (ocr == "auto" and rapid_is_installed()):
+    """Returns the engine of a name, or the one that "auto" takes."""
+    taken = name_of(ocr)
+    if taken == "rapidocr":
         return rapidocr.default_engine()
-    if ocr == "tesseract" or tesseract.program() is not None:
+    if taken == "tesseract":
         return tesseract.TesseractEngine()
     raise MissingExtraError("rapidocr", "ocr")
+
+
+def name_of(ocr: str) -> str:
+    """Returns what is taken for a name: for "auto" RapidOCR if installed, or Tesseract, or none."""
+    if ocr != "auto":
+        return ocr
+    if rapid_is_installed():
+        return "rapidocr"
+    return "none" if tesseract.program() is None else "tesseract"
 
 
 def rapid_is_installed() -> bool:

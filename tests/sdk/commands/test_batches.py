@@ -30,6 +30,7 @@ from hushdoc.commands.documents import Source
 from hushdoc.commands.results import JOURNAL
 from hushdoc.document.document import Document
 from hushdoc.errors import InputError, OutputExistsError, OutputWriteError
+from hushdoc.reading import ocr, tesseract
 from hushdoc.runtime.extraction import Extraction
 from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.system import atomic_files, locks
@@ -512,6 +513,20 @@ def test_images_that_were_not_read_are_counted_and_not_told_one_by_one(
     assert "warning" not in told
     answer = json.loads((folder / "out/scan.pdf.json").read_text())
     assert answer["source"]["unread_pages"] == [0]
+
+
+def test_results_are_made_again_once_an_ocr_engine_is_there(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without one, pages that only it reads are missing in results that count as done."""
+    monkeypatch.setattr(tesseract, "program", lambda: None)
+    made = []
+    for installed in (False, False, True):
+        monkeypatch.setattr(ocr, "rapid_is_installed", lambda found=installed: found)
+        assert run("in/b.txt", "in/b.md", "--out", "out") == 0
+        made.append(capfd.readouterr().err.partition(":")[2].partition(";")[0].strip())
+    again = "0 of 2 documents done, 2 done before"
+    assert made == ["2 of 2 documents done", again, "2 of 2 documents done"]
 
 
 def test_foreign_files_are_never_removed(folder: Path) -> None:
