@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hushdoc.certificate.claim import Claim
+from hushdoc.document.page import BOX_SCALE
 from hushdoc.errors import CheckpointError
 from hushdoc.runtime.encoding import Preprocessing
 from hushdoc_export import claims, graph
@@ -132,8 +133,19 @@ def _windows(tokenizer: Any, config: Any) -> Preprocessing:
     return Preprocessing(
         max_tokens=min(tokenizer.model_max_length, fitting.longest_window(config)),
         overlap=0,
+        sep_box=_sep_box(tokenizer),
         **{f"{name}_id": number for name, number in ids.items()},
     )
+
+
+def _sep_box(tokenizer: Any) -> int:
+    """Returns the coordinate of the box that a tokenizer of boxes gives the token at the end."""
+    first, last = (getattr(tokenizer, f"{name}_token_box", None) for name in ("cls", "sep"))
+    if first is None and last is None:
+        return BOX_SCALE
+    if first != [0] * 4 or last not in ([0] * 4, [BOX_SCALE] * 4):
+        raise ValueError(f"its tokenizer gives the tokens cls and sep the boxes {first} and {last}")
+    return int(last[0])
 
 
 def _labels(config: Any) -> list[str]:

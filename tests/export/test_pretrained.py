@@ -13,6 +13,7 @@ import torch
 import transformers
 from hushdoc_tiny_models import SMALL
 from PIL import Image
+from tokenizers.pre_tokenizers import ByteLevel
 
 import hushdoc
 from hushdoc.__main__ import main
@@ -98,6 +99,30 @@ def test_words_are_classified_as_transformers_does(
         wanted = inner(**inputs).logits.softmax(-1)[0].numpy()
     assert found.scores[0].label == LABELS[int(np.argmax(wanted))]
     assert found.scores[0].score == pytest.approx(float(wanted.max()), abs=1e-3)
+
+
+def test_boxes_of_special_tokens_are_those_of_the_models_tokenizer(tmp_path: Path) -> None:
+    words, boxes = ["a", "b"], [[100, 10, 150, 30], [200, 10, 250, 30]]
+    alphabet = [*["<s>", "<pad>", "</s>", "<unk>", "<mask>"], *ByteLevel.alphabet()]
+    tokenizer = transformers.LayoutLMv3Tokenizer(
+        vocab={piece: number for number, piece in enumerate(alphabet)}, merges=[]
+    )
+    config = transformers.LiltConfig(**{**SIZES, "vocab_size": len(alphabet), "pad_token_id": 1})
+    torch.manual_seed(9)
+    inner = transformers.LiltForSequenceClassification(config).eval()
+    source = tmp_path / "source"
+    inner.save_pretrained(source)
+    tokenizer.save_pretrained(source)
+    release = tiny.release(name="classes")
+    folder = export_classifier(source, tmp_path / "model", release, trained_on="our mail")
+    document = Document.from_words(words, boxes, width=1000, height=1000)
+    found = opened(folder).classify(document, top_k=3).scores
+    with torch.no_grad():
+        inputs = tokenizer(words, boxes=boxes, return_tensors="pt")
+        logits = inner(**inputs).logits
+    wanted = sorted(logits.softmax(-1)[0].tolist(), reverse=True)
+    assert inputs["bbox"][0, -1].tolist() == [0] * 4
+    assert [item.score for item in found] == pytest.approx(wanted, abs=1e-4)
 
 
 def test_the_command_exports_images(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

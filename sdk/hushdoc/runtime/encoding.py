@@ -47,6 +47,7 @@ class Preprocessing:
         word_order: "given" for the words of a page in the order the caller has them in, "reading"
             for the order in which `hushdoc.reading.reading_order` reads their boxes.
         cls_id, sep_id, pad_id: Token ids that open a window, close it, and fill a batch.
+        sep_box: Each coordinate of the box of the token that closes a window: 1000, or 0.
         scores: How scores are calibrated, and their threshold; None for raw scores.
         image: How the page's image becomes an input beside the words; None for models of words and
             boxes only.
@@ -59,6 +60,7 @@ class Preprocessing:
     cls_id: int
     sep_id: int
     pad_id: int
+    sep_box: int = BOX_SCALE
     scores: Scoring | None = None
     image: ImagePreprocessing | None = None
 
@@ -72,6 +74,8 @@ class Preprocessing:
             raise ValueError("box_level is 'none', and pages are read; expected words alone.")
         if self.word_order not in WORD_ORDERS:
             raise ValueError(f"word_order is '{self.word_order}'; expected one of {WORD_ORDERS}.")
+        if self.sep_box not in (0, BOX_SCALE):
+            raise ValueError(f"sep_box is {self.sep_box}; expected 0 or {BOX_SCALE}.")
         if self.max_tokens < 3 or not 0 <= self.overlap < self.max_tokens - 2:
             raise ValueError(
                 f"Windows of {self.max_tokens} tokens with an overlap of {self.overlap} can't "
@@ -84,8 +88,10 @@ class Preprocessing:
         return self.max_tokens - 2
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain data for the manifest; parts that are None have no key."""
+        """Returns plain data for the manifest; parts of None, and the usual box, have no key."""
         data = {item.name: getattr(self, item.name) for item in fields(self)}
+        if self.sep_box == BOX_SCALE:
+            del data["sep_box"]
         parts = {name: data.pop(name) for name in ("scores", "image")}
         present = {name: part.to_dict() for name, part in parts.items() if part is not None}
         return {**data, **present}
@@ -98,8 +104,9 @@ class Preprocessing:
         """
         with settings_errors("The preprocessing contract"):
             numbers = ("max_tokens", "overlap", "cls_id", "sep_id", "pad_id")
-            if any(type(data[name]) is not int for name in numbers):
-                raise TypeError(f"{', '.join(numbers)} must be integers")
+            given = [data[name] for name in numbers] + [data.get("sep_box", 0)]
+            if any(type(value) is not int for value in given):
+                raise TypeError(f"{', '.join(numbers)} and sep_box must be integers")
             scores = None if data.get("scores") is None else Scoring.from_dict(data["scores"])
             if "image" not in data:
                 return cls(**{**data, "scores": scores})
@@ -268,7 +275,7 @@ class Encoder:
             input_ids[row, 1:end] = page.ids[start:stop]
             input_ids[row, end] = settings.sep_id
             bbox[row, 1:end] = page.boxes[start:stop]
-            bbox[row, end] = BOX_SCALE
+            bbox[row, end] = settings.sep_box
             mask[row, : end + 1] = 1
         inputs: dict[str, IntArray | Pixels] = {
             "input_ids": input_ids,
