@@ -23,6 +23,13 @@ export function calibrated(score, scoring) {
   return values[next - 1] + slope * (score - raw[next - 1]);
 }
 
+/** Returns the scores of raw ones, best first; the curve is the best's, what it leaves the others'. */
+export function ranked(raw, scoring) {
+  if (!scoring?.raw.length) return raw;
+  const best = calibrated(raw[0], scoring), left = raw.slice(1).reduce((sum, x) => sum + x, 0);
+  return raw.map((x, rank) => (rank ? Math.min(best, (1 - best) * x / Math.max(left, 1e-12)) : best));
+}
+
 /** Returns fields with calibrated scores: those that reach the threshold, and the others. */
 export function judged(fields, scoring) {
   const scored = fields.map((field) => ({ ...field, score: calibrated(field.score, scoring) }));

@@ -4,7 +4,7 @@ import { rowsOfItems, tokenHash } from './hashing.mjs';
 import { tensorsOf } from './safetensors.mjs';
 import { VERSION, sentences } from './segmentation.mjs';
 import { tokens } from './tokens.mjs';
-import { calibrated, judged, spansOfTags } from './answers.mjs';
+import { judged, ranked, spansOfTags } from './answers.mjs';
 
 const TABLE = 'hashTable'; // key of the manifest's preprocessing
 const ZERO_POINT = 128; // the byte that stands for the weight 0
@@ -115,9 +115,10 @@ function classesOf(reads, { tags, scoring }, spread) {
     const rest = 0.5 / (1 + Math.abs(margin));
     return margin > 0 ? 1 - rest : rest;
   };
-  const raw = tags.map((label, index) => ({ label, score: confidence(index) }));
-  const scores = raw.sort((a, b) => b.score - a.score)
-    .map(({ label, score }) => ({ label, score: calibrated(score, scoring) }));
+  const raw = tags.map((label, index) => ({ label, score: confidence(index) }))
+    .sort((a, b) => b.score - a.score);
+  const values = ranked(raw.map(({ score }) => score), scoring);
+  const scores = raw.map(({ label }, rank) => ({ label, score: values[rank] }));
   return { scores, below_threshold: scoring !== null && scores[0].score < scoring.threshold };
 }
 

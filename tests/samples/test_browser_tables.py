@@ -170,6 +170,7 @@ console.log(JSON.stringify(data.models.map(({ folder, task, scores }) => {
 """
 )
 
+CLASSIFIERS = ("classes", "classes-calibrated")
 HEAT = Scoring(temperature=1.7, fitted_on="invented", num_answers=9)
 TAGS = ("O", "B-law", "I-law", "B-party", "I-party")
 CALIBRATION = Scoring(
@@ -212,6 +213,7 @@ def test_fields_and_classes_by_tables_are_those_of_hushdoc(tmp_path: Path) -> No
         "tokens-calibrated": {"tags": TAGS, "scheme": token, "clusters": clusters},
         "clauses-calibrated": {"tags": ("O", "law"), "scheme": sentence},
         "classes": {"tags": ("bill", "letter", "memo"), "scheme": sentence, "dtype": "int8"},
+        "classes-calibrated": {"tags": ("bill", "letter", "memo"), "scheme": sentence},
     }
     for name, table in tables.items():
         _seal(tmp_path / name, key, **table)
@@ -220,20 +222,22 @@ def test_fields_and_classes_by_tables_are_those_of_hushdoc(tmp_path: Path) -> No
     models = [
         {
             "folder": str(tmp_path / name),
-            "task": "classification" if name == "classes" else "kie",
+            "task": "classification" if name in CLASSIFIERS else "kie",
             "scores": None if scoring is None else scoring.to_dict(),
         }
         for name, scoring in scorings.items()
     ]
     answers = dict(zip(tables, _in_node(ANSWER, {"models": models, "texts": texts}), strict=True))
     policy = build.policy(key)
-    classes = ClassificationModel.load(tmp_path / "classes", policy=policy)
-    for text, answer in zip(texts, answers.pop("classes"), strict=True):
-        expected = classes.classify(Document.from_text(text), top_k=3)
-        assert [item["label"] for item in answer["scores"]] == [x.label for x in expected.scores]
-        assert [item["score"] for item in answer["scores"]] == pytest.approx(
-            [item.score for item in expected.scores]
-        )
+    for name in CLASSIFIERS:
+        classes = ClassificationModel.load(tmp_path / name, policy=policy).scored_by(scorings[name])
+        for text, answer in zip(texts, answers.pop(name), strict=True):
+            ranked = classes.classify(Document.from_text(text), top_k=3)
+            assert [item["label"] for item in answer["scores"]] == [x.label for x in ranked.scores]
+            assert [item["score"] for item in answer["scores"]] == pytest.approx(
+                [item.score for item in ranked.scores]
+            )
+            assert answer["below_threshold"] == ranked.below_threshold
     for name, found in answers.items():
         model = HashedCRFModel.load(tmp_path / name, policy=policy).scored_by(scorings[name])
         expected_fields = 0
