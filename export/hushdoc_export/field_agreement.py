@@ -75,6 +75,14 @@ class FieldAgreement:
         """Raises ParityError unless the variant loses no more than is allowed."""
         if self.f1_loss <= self.max_f1_loss:
             return
+        if not self.fields:
+            raise ParityError(
+                f"The float32 graph finds no field in {self.documents} invented documents, so that "
+                f"nothing tells what the {variant} variant loses, and all of it counts as lost. "
+                "Export the fp32 variant, or declare a loss of 100 points, which the certificate "
+                "will report.",
+                code="VARIANT_LOSES_TOO_MUCH",
+            )
         raise ParityError(
             f"The {variant} variant loses {self.f1_loss:.2f} points of F1 against {self._against} "
             f"on {self.documents} invented documents; at most {self.max_f1_loss:g} is allowed. "
@@ -99,6 +107,13 @@ class FieldAgreement:
 
     def caveat(self, variant: str) -> str:
         """Returns the sentence about it among the claim's caveats."""
+        if not self.fields:
+            return (
+                f"This is the {variant} variant: its weights were rounded after training. What it "
+                f"loses is not known: the float32 graph finds no field in {self.documents} "
+                "invented documents. Measured scores above are those of the weights before "
+                "rounding."
+            )
         return (
             f"This is the {variant} variant: its weights were rounded after training. On "
             f"{self.documents} invented documents {self.field_agreement:.1f} % (F1) of its fields "

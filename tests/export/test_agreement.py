@@ -72,6 +72,16 @@ def test_a_graph_that_reads_nothing_is_no_yardstick() -> None:
     assert measured(f1_graph=50.0, f1_variant=49.9).f1_loss == pytest.approx(0.1)
 
 
+def test_a_graph_that_finds_nothing_is_said_to_tell_nothing() -> None:
+    nothing = measured(f1_graph=None, f1_variant=None, field_agreement=0.0, fields=0)
+    with pytest.raises(ParityError, match="finds no field in 60 invented documents") as no:
+        nothing.require("int8")
+    assert no.value.code == "VARIANT_LOSES_TOO_MUCH"
+    assert "not known" in nothing.caveat("int8")
+    assert "100.00 points" not in nothing.caveat("int8")
+    measured(fields=0, field_agreement=0.0, f1_graph=None, max_f1_loss=100.0).require("int8")
+
+
 def test_a_loss_above_the_limit_is_refused_unless_it_is_named() -> None:
     measured(f1_variant=79.5).require("int8")
     with pytest.raises(ParityError, match=r"int8 variant loses 0\.60 points .* at most 0\.5") as no:
