@@ -55,6 +55,15 @@ class RecipeRun:
         if announcement and not self.quiet:
             print(announcement, file=sys.stderr)
 
+    def _require_no_earlier_steps(self, model: nn.Module) -> None:
+        """Refuses what `PrivateRun.train` would, which has taken the folder by then."""
+        ledger = self.terms.ledger
+        if self.resume or self.terms.declared.started_from is not None:
+            return
+        counts = ledger.ledger_id if ledger is not None and ledger.runs() else None
+        if found := earlier_steps.begun_with(model, ledger=counts):
+            raise earlier_steps.refused(found)
+
     def ended(self) -> Outcome | None:
         """Returns the outcome of a run that was killed between its checkpoint and its end."""
         if not (self.resume and (self.out / CHECKPOINT).is_dir()):
@@ -87,6 +96,7 @@ class RecipeRun:
             moved = earlier_steps.Moved(dict(model.named_parameters()))
             ledger = "" if self.terms.ledger is None else self.terms.ledger.ledger_id
             last.callback(lambda: moved.end(dict(model.named_parameters()), ledger=ledger))
+            self._require_no_earlier_steps(model)
             run = self.open()
             begun()
             report = run.report(
