@@ -1,6 +1,6 @@
 """A window that searches a folder of documents as one types; nothing leaves this machine.
 
-    python samples/desktop_search/window.py FOLDER --embedding ARTIFACT --policy POLICY
+    python samples/desktop_search/window.py FOLDER --embedding ARTIFACT --published --policy POLICY
 
 Beside the pages that were found it shows what the certificates of the models promise.
 """
@@ -112,6 +112,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="documents of any kind")
     parser.add_argument("--embedding", required=True, help="artifact that makes vectors")
+    parser.add_argument(
+        "--published",
+        action="store_true",
+        help="its weights are published ones, for which nothing is guaranteed: check its signature "
+        "and files alone",
+    )
     parser.add_argument("--fields", help="artifact that finds fields")
     parser.add_argument("--policy", type=Path, required=True, help="policy in TOML")
     parser.add_argument(
@@ -121,7 +127,10 @@ def main() -> None:
     if not options.folder.is_dir():
         parser.error(f"'{options.folder}' is no folder of documents")
     policy = hushdoc.Policy.from_toml(options.policy)
-    model = hushdoc.EmbeddingModel.load(options.embedding, policy=policy)
+    intact = hushdoc.Policy.integrity_only(trust=policy.trust)
+    model = hushdoc.EmbeddingModel.load(
+        options.embedding, policy=intact if options.published else policy
+    )
     fields = None if options.fields is None else hushdoc.load(options.fields, policy=policy)
 
     def opened() -> index.Index:
