@@ -55,7 +55,7 @@ def shares_of_values(
     Example:
         >>> sums = np.array([90.0, 8.0, 2.0])
         >>> [one.round(2).tolist() for one in shares_of_values(sums, [3], np.ones(1), deviation=4.)]
-        [[0.83, 0.12, 0.06]]
+        [[0.82, 0.12, 0.06]]
     """
     roots = np.sqrt(weights)
     voters = max(float(sums.sum()) / float(roots.sum()), 0.0)
