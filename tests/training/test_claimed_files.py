@@ -12,7 +12,7 @@ import pytest
 from hushdoc.errors import CheckpointError
 from hushdoc.hashing import FeatureScheme
 from hushdoc_training import claimed_files, drawn_checkpoint, table_checkpoint
-from hushdoc_training.checkpoint import HEAD
+from hushdoc_training.checkpoint import HEAD, Checkpoint
 
 
 def table(folder: Path) -> Path:
@@ -74,3 +74,8 @@ def test_checkpoints_of_earlier_versions_name_no_file(tmp_path: Path) -> None:
     (folder / HEAD).write_text(json.dumps({**head, claimed_files.KEY: []}))
     with pytest.raises(CheckpointError, match="another 'sha256'"):
         table_checkpoint.load(folder)
+
+
+def test_a_checkpoint_that_is_not_there_is_no_incomplete_one(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="There is no folder"):
+        Checkpoint.load(tmp_path / "none")

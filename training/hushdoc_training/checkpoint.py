@@ -178,6 +178,8 @@ def read_object(folder: Path, name: str) -> dict[str, Any]:
     try:
         value = json.loads((folder / name).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
+        if not folder.exists():
+            raise CheckpointError(f"There is no folder '{folder}'. Check the path.") from error
         raise CheckpointError(
             f"'{folder}' has no {name}, so it is not a complete checkpoint. Give the folder that "
             "`hushdoc train` wrote; an interrupted run is continued with --resume."

@@ -114,6 +114,11 @@ def load_private_key(path: Path, *, passphrase: str | None = None) -> PrivateKey
         if _holds_no_private_key(path):
             raise _bad_private_key(path, "it holds no private key") from problem
         raise _unsafe_private_key(path, problem) from problem
+    except FileNotFoundError as problem:
+        raise InputError(
+            f"There is no private key '{path}'. Check the path; `hushdoc keygen` makes one.",
+            code="BAD_KEY",
+        ) from problem
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as problem:
         raise _bad_private_key(path, str(problem)) from problem
     if isinstance(key, ed25519.Ed25519PrivateKey):

@@ -435,3 +435,9 @@ def test_small_order_is_refused_by_us_whatever_the_library_does(
     assert keys.verifies(public, keys.ED25519, (9).to_bytes(32, "little") + bytes(32), b"x")
     for r in (*hushdoc_small_order.SMALL_ORDER, *hushdoc_small_order.NOT_CANONICAL):
         assert not keys.verifies(public, keys.ED25519, r + bytes(32), b"x")
+
+
+def test_a_private_key_that_is_not_there_is_no_wrong_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="There is no private key") as refused:
+        keys.load_private_key(tmp_path / "none.key")
+    assert refused.value.code == "BAD_KEY"
