@@ -100,7 +100,8 @@ def train_without_privacy(
     """Trains in a run folder where nothing is spent, and keeps a checkpoint after the last step.
 
     So a lost log costs nothing, and steps after the last saved state are taken again. Where the
-    disk is full that state stays. A loss that is no number is a HushdocError.
+    disk is full that state stays. A loss that is no number is a HushdocError. A run that has ended
+    takes no step and leaves the model as it is: its weights are in the checkpoint.
     """
     moved = earlier_steps.Moved(dict(model.named_parameters()), private=False)
     with state.locked(run.folder / SETTINGS), ExitStack() as last:
