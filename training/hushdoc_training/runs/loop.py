@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from hushdoc.arguments import counted
 from hushdoc.errors import CheckpointError, HushdocError
 from hushdoc_training.privacy import earlier_steps
 from hushdoc_training.runs import state
@@ -66,7 +67,7 @@ def take_steps(
 def interrupted_after(charged: int) -> KeyboardInterrupt:
     """Returns what ends a command after Ctrl-C, and says how to go on."""
     return KeyboardInterrupt(
-        f"after {charged} steps, and saved; go on with the same command and --resume"
+        f"after {counted(charged, 'step')}, and saved; go on with the same command and --resume"
     )
 
 
