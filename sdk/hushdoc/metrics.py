@@ -7,7 +7,8 @@ that stands and however often: the exact match of SROIE's third task (Huang et a
 equal where all but the width of their spaces is.
 
 **Answers** are compared without case and width of spaces. ANLS is the mean of `nls` over questions
-(Biten et al., Scene Text Visual Question Answering, ICCV 2019, eq. 1).
+(Biten et al., Scene Text Visual Question Answering, ICCV 2019, eq. 1; at a similarity of exactly .5
+it is .5, as in published evaluations, where the equation has 0).
 """
 
 from __future__ import annotations

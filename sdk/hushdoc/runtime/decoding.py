@@ -55,7 +55,7 @@ def viterbi(
     logs = np.log(np.maximum(scores, _TINY))
     unread = np.isnan(scores).any(axis=1)
     logs[unread] = 0.0
-    # A word that was not read goes on with what stands before it, and never opens a field.
+    # A word that was not read goes on with what stands before it, and opens no field of its own.
     logs[np.ix_(unread, np.arange(1, tags, 2))] = np.log(0.5)
     free, held = _transitions(tags)
     before = np.zeros((words, tags), dtype=np.int64)
