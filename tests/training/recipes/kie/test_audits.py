@@ -19,6 +19,7 @@ from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc_training import audited_claims
 from hushdoc_training.audit import first_order
 from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.models import layout
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.lattice import Lattice
 from hushdoc_training.randomness.secret_stream import SecretStream
@@ -91,6 +92,19 @@ def test_a_recipe_without_noise_is_refuted_before_a_step_is_charged(
         train_private(start, documents, tmp_path / "run", plan=PLAN, audited=True)
     assert refused.value.code == "AUDIT_CONTRADICTION"
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("few")
+def test_an_output_layer_that_reads_several_layers_is_audited(
+    start: Start, documents: list[LabelledDocument], tmp_path: Path
+) -> None:
+    """Of many documents it is the default, and the audit ended in an error of torch's."""
+    settings = PrivateSettings(trained="output", scaling="public", read_layers=2)
+    out = tmp_path / "run"
+    train_private(start, documents, out, plan=PLAN, settings=settings, audited=True)
+    stored = Checkpoint.load(out)
+    assert len(layout.load(stored.folder, stored.architecture).read_layers) == 2
+    assert stored.claim.audits[0].canaries == FEW
 
 
 def test_the_twin_trains_a_copy(start: Start) -> None:

@@ -29,6 +29,7 @@ from hushdoc_training.audit.binomial import Floats
 from hushdoc_training.audited_claims import AuditedRun
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.models import layout
+from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.kie.records import IGNORED, collate, windows_of
 from hushdoc_training.recipes.kie.start import Start
@@ -109,10 +110,13 @@ def _copied(start: Start) -> Start:
 
 
 def _scores(
-    start: Start, forms: Sequence[LabelledDocument], end: torch.nn.Module, device: torch.device
+    start: Start, forms: Sequence[LabelledDocument], end: TokenClassifier, device: torch.device
 ) -> Floats:
     """Returns how much of each form's gradient at the start is in the weights at the end."""
-    model = _copied(start).model.to(device).eval()
+    begun = _copied(start).model
+    if end.read_layers:  # as training had it before its first step
+        layout.read_more(begun, len(end.read_layers))
+    model = begun.to(device).eval()
     last = {name: value.detach().to(device) for name, value in end.named_parameters()}
     moved = {
         name: value.detach() - last[name]
