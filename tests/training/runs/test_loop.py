@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import signal
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ from metered import receipt_of
 from private_simulator import make_plan, small_model, training
 from torch import nn
 
-from hushdoc.errors import HushdocError, InputError, PrivacyError
+from hushdoc.errors import HushdocError, InputError, OutputWriteError, PrivacyError
+from hushdoc_training.ledger import storage
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.runs import loop, state
 from hushdoc_training.runs.account import LedgerAccount, Terms
@@ -117,6 +120,36 @@ def test_steps_that_another_process_took_are_not_taken_again(tmp_path: Path) -> 
         first.go(crash_at(3))
     second.go()
     assert (first.taken, second.taken) == ([1, 2, 3], [4])
+
+
+def test_steps_before_one_that_cannot_be_charged_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were lost, all since the last saved state, where a ledger was busy for too long."""
+    ledger = Ledger.create(tmp_path / "ledger", data="pages", epsilon=99, delta=PLAN.delta)
+    terms = Terms(declared=Declared(name="pages"), documents="d", title="t", ledger=ledger)
+    monkeypatch.setattr(storage, "BUSY_SECONDS", 0.01)
+
+    def go(held: int, *, resume: bool) -> list[int]:
+        run, taken = PrivateRun.open(tmp_path / "run", PLAN, terms=terms, resume=resume), []
+
+        def seen(step: Any) -> None:
+            taken.append(step.number)
+            if step.number == held:
+                other.execute("BEGIN IMMEDIATE")
+
+        model = small_model()
+        with (
+            closing(sqlite3.connect(ledger.path, isolation_level=None)) as other,
+            training(model, draws=[[1]] * PLANNED, plan=PLAN, charge=run.charge) as made,
+        ):
+            run.train(made, seen=seen)
+        return taken
+
+    with pytest.raises(OutputWriteError, match="was busy"):
+        go(2, resume=False)
+    assert [place.name for place in (tmp_path / "run").glob("state-*")] == ["state-00000002"]
+    assert go(0, resume=True) == [3, 4]
 
 
 @pytest.mark.parametrize("cut", [b'{"step": 4, "epsi', b'{"receipt": {"cli'])

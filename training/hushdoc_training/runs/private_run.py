@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -191,7 +191,11 @@ class PrivateRun:
         def take(number: int) -> None:
             if before is not None:
                 before(number)
-            step = training.step()
+            try:
+                step = training.step()
+            except OutputWriteError:  # of the ledger or the log, before anything was drawn
+                self._keep_taken(training)
+                raise
             if seen is not None:
                 seen(step)
 
@@ -365,6 +369,12 @@ class PrivateRun:
         if flags[0]:
             raise ValueError("training was made without this run's charge; pass it on.")
         return flags[1], flags[2]
+
+    def _keep_taken(self, training: PrivateSteps) -> None:
+        """Saves the steps before one that could not be charged, where they can be saved."""
+        if training.has_receipt and self.group.size == 1:  # other processes are not asked to gather
+            with suppress(OutputWriteError):
+                self._save(training)
 
     def _save(self, training: PrivateSteps) -> None:
         training.require_kept()
