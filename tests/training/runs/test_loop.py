@@ -257,12 +257,26 @@ def test_a_run_that_its_ledger_does_not_count_for_takes_no_folder(
     assert ledger.runs() == ()
 
 
-def press_ctrl_c_at(number: int) -> During:
+def press_ctrl_c_at(number: int, sent: int = signal.SIGINT) -> During:
     def press(step: int) -> None:
         if step == number:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(sent)
 
     return press
+
+
+@pytest.mark.parametrize("process", [Process, PublicProcess])
+def test_a_machine_that_is_taken_away_leaves_a_run_that_goes_on(
+    process: type[Process | PublicProcess], tmp_path: Path
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    stopped = process(tmp_path / "run", resume=False)
+    ended = stopped.go(press_ctrl_c_at(2, signal.SIGTERM))
+    assert ended in (False, loop.Outcome(charged=2, interrupted=True))
+    assert signal.getsignal(signal.SIGTERM) == before
+    resumed = process(tmp_path / "run", resume=True)
+    assert resumed.go() in (True, loop.Outcome(charged=PLANNED, interrupted=False))
+    assert resumed.taken == [3, 4]
 
 
 @pytest.mark.parametrize("process", [Process, PublicProcess])

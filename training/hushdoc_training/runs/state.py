@@ -37,7 +37,10 @@ _PARTIAL = re.compile(r"\..+\.[0-9a-f]{8}\.partial")
 
 @contextmanager
 def interrupts() -> Iterator[Callable[[], bool]]:
-    """Yields a question: has Ctrl-C been pressed? A second press stops at once."""
+    """Yields a question: has Ctrl-C been pressed? A second press stops at once.
+
+    SIGTERM counts as that: it is what machines send that are about to be taken away.
+    """
     pressed = False
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -48,14 +51,15 @@ def interrupts() -> Iterator[Callable[[], bool]]:
         terminals.show_briefly("Finishing this step, then saving; Ctrl-C again stops at once ...")
 
     try:
-        previous = signal.signal(signal.SIGINT, note)
+        previous = {one: signal.signal(one, note) for one in (signal.SIGINT, signal.SIGTERM)}
     except ValueError:  # not the main thread: the embedding program keeps its own handling
         yield lambda: False
         return
     try:
         yield lambda: pressed
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for one, handler in previous.items():
+            signal.signal(one, handler)
 
 
 def require_room(folder: Path, model: nn.Module) -> None:
