@@ -108,8 +108,8 @@ function inputsOf({ ids, boxes }, start, stop, settings, names) {
   const size = stop - start + 2, whole = (values) => BigInt64Array.from(values, BigInt);
   const made = {
     input_ids: [whole([settings.cls_id, ...ids.slice(start, stop), settings.sep_id]), [1, size]],
-    bbox: [whole([[0, 0, 0, 0], ...boxes.slice(start, stop), Array(4).fill(BOX_SCALE)].flat()),
-      [1, size, 4]],
+    bbox: [whole([[0, 0, 0, 0], ...boxes.slice(start, stop),
+      Array(4).fill(settings.sep_box ?? BOX_SCALE)].flat()), [1, size, 4]],
     attention_mask: [whole(Array(size).fill(1)), [1, size]],
   };
   return Object.fromEntries(names.map((name) =>
