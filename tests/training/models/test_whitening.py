@@ -48,6 +48,24 @@ def test_it_begins_as_the_layer_and_merges_into_it() -> None:
     torch.testing.assert_close(layer(inputs), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_moves_are_what_a_step_of_the_change_makes_of_the_layer() -> None:
+    layer, made, inputs = whitened()
+    weight, bias = (value.detach().clone() for value in (layer.weight, layer.bias))
+    layer.requires_grad_(True)
+    made(inputs[:5]).square().sum().backward()
+    assert layer.weight.grad is not None
+    assert layer.bias.grad is not None
+    gradients = {"classifier.weight": layer.weight.grad, "classifier.bias": layer.bias.grad}
+    told = whitening.moves(gradients, {"classifier": made})
+    torch.optim.SGD(made.change.parameters(), lr=0.01).step()
+    made.merged()
+    for name, before, after in (("weight", weight, layer.weight), ("bias", bias, layer.bias)):
+        torch.testing.assert_close(
+            -0.01 * told[f"classifier.{name}"], after.detach() - before, rtol=1e-3, atol=1e-5
+        )
+    assert whitening.moves({"other": bias}, {"classifier": made}) == {"other": bias}
+
+
 def test_directions_without_variance_are_left_out() -> None:
     inputs = public_inputs(400, 4)
     inputs = torch.cat([inputs, inputs[:, :2], torch.ones(400, 3)], 1)

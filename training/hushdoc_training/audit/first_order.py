@@ -3,7 +3,8 @@
 Training by gradients moves the weights by a sum of the gradients of those that it drew, and noise.
 To first order the sum's coefficients follow from the move: with the canaries' gradients at the
 start as the rows of J, the move is J' x, and x is found from J J' x = J move. Canaries of one
-network share directions, so that J move alone would show each of them what the others did.
+network share directions, so that J move alone would show each of them what the others did. Where
+training moves weights not along gradients but along M times these, x is from J M J' x = J move.
 
 J is never formed: J' v is the gradient of a weighted sum of losses, and J d what losses change by
 along d. A ridge keeps the noise in directions that hardly any canary has small.
@@ -29,12 +30,20 @@ ITERATIONS = 6
 BATCH = 64
 _REACH, _MOST_CHANGE, _TRIES = 1e-2, 0.1, 6
 
+Moves = Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
+"""Returns how weights move by a step along some gradients, by their names: M times these."""
+
 Losses = Callable[[Sequence[int]], torch.Tensor]
 """Returns the losses of some canaries under the model's present weights, shape [canaries]."""
 
 
 def scores(
-    model: nn.Module, losses: Losses, *, count: int, moved: Mapping[str, torch.Tensor]
+    model: nn.Module,
+    losses: Losses,
+    *,
+    count: int,
+    moved: Mapping[str, torch.Tensor],
+    moves: Moves = dict,
 ) -> Floats:
     """Returns how much each canary was trained on, in a unit that all of them share.
 
@@ -45,6 +54,7 @@ def scores(
         losses: Of the canaries by their numbers, each of its own alone, without mixed precision.
         count: How many canaries there are.
         moved: The weights at the start minus those at the end, by their names.
+        moves: How training moved weights by their gradients; along them where nobody says.
     """
     sizes = [float(value.abs().max()) for value in moved.values()]
     size = max(sizes, default=0.0)
@@ -54,14 +64,21 @@ def scores(
     moved = {name: value / size for name, value in moved.items()}
     tangent = _Tangent(model, losses, count, moved)
     signs = torch.randint(0, 2, (count,), generator=torch.Generator().manual_seed(0)) * 2.0 - 1
-    ridge = RIDGE * tangent.square_norm(tangent.gradient(signs)) / count
+
+    def ways(gradients: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        found = moves(dict(zip(moved, gradients, strict=True)))
+        return [found[name] for name in moved]
+
+    gradients = tangent.gradient(signs)
+    pairs = zip(gradients, ways(gradients), strict=True)
+    ridge = RIDGE * sum(float((one.double() * way).sum()) for one, way in pairs) / count
     found = torch.zeros(count)
     rest = tangent.changes([value.to(tangent.device) for value in moved.values()])
     step, square = rest.clone(), float(rest @ rest)
     for _ in range(ITERATIONS):
         if square == 0.0:
             break
-        image = tangent.changes(tangent.gradient(step)) + ridge * step
+        image = tangent.changes(ways(tangent.gradient(step))) + ridge * step
         length = square / float(step @ image)
         found += length * step
         rest = rest - length * image

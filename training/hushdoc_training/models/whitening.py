@@ -14,6 +14,7 @@ added to W and c - A S m to b, and nothing of this is left in the model.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -65,6 +66,30 @@ class Whitened(Adapter):
         self.layer.weight.add_(change)
         self.layer.bias.add_(self.change.bias - change @ self.mean)
         return self.layer
+
+    @torch.no_grad()
+    def moves(self, weight: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns how the layer's own weights move in the end by a step along their gradients."""
+        change = (weight - bias[:, None] * self.mean) @ self.directions.T @ self.directions
+        return change, bias - change @ self.mean
+
+
+def whitened(model: nn.Module) -> dict[str, Whitened]:
+    """Returns what learns beside layers of a model, by the layers' names."""
+    found = dict(model.named_modules())
+    return {name: module for name, module in found.items() if isinstance(module, Whitened)}
+
+
+def moves(
+    gradients: Mapping[str, torch.Tensor], layers: Mapping[str, Whitened]
+) -> dict[str, torch.Tensor]:
+    """Returns how weights move by gradients of their own, where some layers learn whitened."""
+    found = dict(gradients)
+    for name, layer in layers.items():
+        weight, bias = f"{name}.weight", f"{name}.bias"
+        if {weight, bias} <= found.keys():
+            found[weight], found[bias] = layer.moves(found[weight], found[bias])
+    return found
 
 
 def whitening(inputs: torch.Tensor, most: int = DIRECTIONS) -> tuple[torch.Tensor, torch.Tensor]:

@@ -48,7 +48,8 @@ from hushdoc_training.federated.updates import (
     ProviderUpdates,
 )
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.models import adapters
+from hushdoc_training.models import adapters, whitening
+from hushdoc_training.models.whitening import Whitened
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.trained_tensors import count, load, trained_tensors, weights_of
 from hushdoc_training.receipt import Receipt
@@ -484,6 +485,13 @@ def _own(start: Start, settings: FederatedSettings, device: torch.device) -> Sta
         task_of(own).prepared(own, settings.training, device=device)
         _PREPARED[start.model] = key, own
     return replace(own, model=copy.deepcopy(own.model))
+
+
+def whitened(
+    start: Start, settings: FederatedSettings, device: torch.device
+) -> dict[str, Whitened]:
+    """Returns what parties have beside the layers that learn whitened, by the layers' names."""
+    return whitening.whitened(_own(start, settings, device).model)
 
 
 def _is_alike(one: Any, other: Any) -> bool:

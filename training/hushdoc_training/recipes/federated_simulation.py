@@ -47,6 +47,7 @@ from hushdoc_training.recipes.federated_parties import (
     start_digest,
     trained,
     update_under,
+    whitened,
 )
 from hushdoc_training.recipes.federated_tasks import Start, task_of
 from hushdoc_training.recipes.kie.training import best_device
@@ -187,7 +188,8 @@ def simulate(
         claim = claim_of(roster, coordinator, declared, simulated=True)
         model = trained(roster, coordinator, start)
         if found and isinstance(start, DocVQAStart):
-            audited = found.audited(start, model.model, claim, device=device)
+            layers = whitened(start, settings, device)
+            audited = found.audited(start, model.model, claim, device=device, layers=layers)
             claim = canaries.added_to(claim, audited)
         save(out / CHECKPOINT, model, claim)
     return Outcome(charged=coordinator.begun, interrupted=False)

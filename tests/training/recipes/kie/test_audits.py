@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hushdoc_training import audited_claims
 from hushdoc_training.audit import first_order
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.models import layout
+from hushdoc_training.models.whitening import Whitened
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.lattice import Lattice
 from hushdoc_training.randomness.secret_stream import SecretStream
@@ -154,6 +156,45 @@ def test_first_order_scores_are_the_coefficients_of_the_move() -> None:
         first_order.scores(model, losses, count=60, moved={"weight": torch.zeros(1, 400)}).tolist()
         == [0.0] * 60
     )
+
+
+def test_first_order_scores_follow_a_layer_that_learns_whitened() -> None:
+    """It moves along its own directions, each by as much as public inputs vary in it."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(200, 1)
+    inputs, drawn = torch.randn(60, 200) * torch.logspace(0, -2, 200), torch.rand(60) < 0.5
+    layer = Whitened(copy.deepcopy(model), torch.randn(999, 200) * inputs.std(0), most=200)
+
+    def losses(numbers: Any) -> torch.Tensor:
+        loss: torch.Tensor = model(inputs[list(numbers)])[:, 0]
+        return loss
+
+    def moves(gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        weight, bias = layer.moves(gradients["weight"], gradients["bias"])
+        return {"weight": weight, "bias": bias}
+
+    moved = moves({"weight": (drawn.float() @ inputs)[None], "bias": drawn.sum()[None].float()})
+    told = first_order.scores(model, losses, count=60, moved=moved, moves=moves)
+    untold = first_order.scores(model, losses, count=60, moved=moved)
+    assert told[drawn.numpy()].min() > told[~drawn.numpy()].max()
+    assert untold[drawn.numpy()].min() < untold[~drawn.numpy()].max()
+
+
+@pytest.mark.usefixtures("few")
+def test_a_scaled_output_layer_without_noise_is_refuted(
+    start: Start,
+    documents: list[LabelledDocument],
+    tmp_path: Path,
+    with_noise: Callable[[float], None],
+) -> None:
+    with_noise(0.0)
+    settings = PrivateSettings(
+        trained="output", scaling="public", optimizer="sgd", learning_rate=0.05
+    )
+    with pytest.raises(PrivacyError, match=r"shows an epsilon of at least .*claims"):
+        train_private(
+            start, documents, tmp_path / "run", plan=PLAN, settings=settings, audited=True
+        )
 
 
 @pytest.mark.slow

@@ -13,8 +13,9 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,8 @@ from hushdoc_training import audited_claims
 from hushdoc_training.audit import first_order, twins
 from hushdoc_training.audit.twins import Coins
 from hushdoc_training.audited_claims import AuditedRun
+from hushdoc_training.models import whitening
+from hushdoc_training.models.whitening import Whitened
 from hushdoc_training.recipes.docvqa.private import batch_of
 from hushdoc_training.recipes.docvqa.rows import Example, examples_of
 from hushdoc_training.recipes.docvqa.start import Start
@@ -77,6 +80,7 @@ class Canaries:
         *,
         device: torch.device,
         spent: float = math.inf,
+        layers: Mapping[str, Whitened] | None = None,
     ) -> AuditedRun:
         """Returns what released weights reveal of the coins, beside what the training claims.
 
@@ -86,6 +90,7 @@ class Canaries:
             claim: What that training claims.
             device: Where losses are computed.
             spent: Epsilon of that training, where the claim may be of others besides.
+            layers: What that training had beside layers that learned whitened, by their names.
         """
         begun = replace(start, model=copy.deepcopy(start.model).to(device).eval())
         last = {name: value.detach().to(device) for name, value in end.named_parameters()}
@@ -103,7 +108,10 @@ class Canaries:
             chosen = [examples[number] for number in numbers]
             return begun.model.losses(*batch_of(begun, chosen, device=device))
 
-        scores = first_order.scores(begun.model, losses, count=len(examples), moved=moved)
+        moves = partial(whitening.moves, layers=layers or {})
+        scores = first_order.scores(
+            begun.model, losses, count=len(examples), moved=moved, moves=moves
+        )
         return twins.audited(
             scores,
             self.included,

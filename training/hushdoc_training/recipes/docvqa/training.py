@@ -24,6 +24,8 @@ from hushdoc_training.federated.central import ProviderTraining
 from hushdoc_training.federated.plan import PROVIDER
 from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.models import whitening
+from hushdoc_training.models.whitening import Whitened
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.example_losses import ExampleLosses
@@ -240,11 +242,13 @@ def train_private(
     if found:
         read = [*read, *found.planted]
 
+    layers: dict[str, Whitened] = {}
+
     def audited(claim: Claim) -> Claim:
         if not found:
             return claim
         spent = plan.epsilon_after(plan.steps)
-        run = found.audited(begun, start.model, claim, device=device, spent=spent)
+        run = found.audited(begun, start.model, claim, device=device, spent=spent, layers=layers)
         return canaries.added_to(claim, run)
 
     def keep() -> None:
@@ -257,7 +261,9 @@ def train_private(
         how: dict[str, Any] = {"charge": charge, "device": device, "view": view}
         if local is not None:
             return provider_training(start, read, plan, settings, local, **how)
-        return private_training(start, read, plan, settings, **how)
+        made = private_training(start, read, plan, settings, **how)
+        layers.update(whitening.whitened(start.model))
+        return made
 
     def before(training: PrivateSteps, number: int) -> None:
         if local is None:

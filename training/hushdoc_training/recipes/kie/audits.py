@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +29,9 @@ from hushdoc_training.audit import first_order, twins
 from hushdoc_training.audit.binomial import Floats
 from hushdoc_training.audited_claims import AuditedRun
 from hushdoc_training.checkpoint import Checkpoint
-from hushdoc_training.models import layout
+from hushdoc_training.models import layout, whitening
 from hushdoc_training.models.layout import TokenClassifier
+from hushdoc_training.models.whitening import Whitened
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.kie.records import IGNORED, collate, windows_of
 from hushdoc_training.recipes.kie.start import Start
@@ -74,10 +76,12 @@ def audit(
     recipe: Recipe,
     *,
     device: torch.device,
+    layers: Mapping[str, Whitened] | None = None,
 ) -> Audited:
     """Returns what the recipe gives away of canaries; the start's model stays as it is.
 
-    A model that reads images is an InputError: a thousand canaries of a page each are no small run.
+    `layers` are what the recipe has beside layers that learn whitened, by the layers' names. A
+    model that reads images is an InputError: a thousand canaries of a page each are no small run.
     """
     if start.preprocessing.image is not None:
         raise InputError(
@@ -95,7 +99,7 @@ def audit(
         stored = Checkpoint.load(out)
         end = layout.load(stored.folder, stored.architecture)
     run = twins.audited(
-        _scores(start, made, end, device),
+        _scores(start, made, end, device, layers or {}),
         included,
         stored.claim,
         method=METHOD,
@@ -110,7 +114,11 @@ def _copied(start: Start) -> Start:
 
 
 def _scores(
-    start: Start, forms: Sequence[LabelledDocument], end: TokenClassifier, device: torch.device
+    start: Start,
+    forms: Sequence[LabelledDocument],
+    end: TokenClassifier,
+    device: torch.device,
+    layers: Mapping[str, Whitened],
 ) -> Floats:
     """Returns how much of each form's gradient at the start is in the weights at the end."""
     begun = _copied(start).model
@@ -136,7 +144,8 @@ def _scores(
         )
         return each.sum(1) / (targets != IGNORED).sum(1).clamp(min=1)
 
-    return first_order.scores(model, losses, count=len(windows), moved=moved)
+    moves = partial(whitening.moves, layers=layers)
+    return first_order.scores(model, losses, count=len(windows), moved=moved, moves=moves)
 
 
 def _forms(start: Start, count: int, length: int, *, seed: int) -> list[LabelledDocument]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -19,6 +20,7 @@ from hushdoc.labels import LabelledDocument, Span, tags_of_pages
 from hushdoc.runtime.images import ImagePreprocessing, pixels_of_page
 from hushdoc_training import checkpoint, duplicates
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.models import whitening
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
@@ -27,7 +29,7 @@ from hushdoc_training.recipes.kie import audits, epochs, public_inputs, public_m
 from hushdoc_training.recipes.kie.audits import Audited
 from hushdoc_training.recipes.kie.epochs import shuffled_windows, with_token_noise
 from hushdoc_training.recipes.kie.identity import cut, documents_digest, identity, images_digest
-from hushdoc_training.recipes.kie.private import private_training, unreached
+from hushdoc_training.recipes.kie.private import prepare, private_training, unreached
 from hushdoc_training.recipes.kie.records import (
     BoolArray,
     Window,
@@ -253,7 +255,10 @@ def _audited(
         if made.interrupted:
             raise KeyboardInterrupt
 
-    found = audits.audit(start, plan, recipe, device=device)
+    begun = replace(start, model=copy.deepcopy(start.model))
+    prepare(begun, settings, device=device)
+    layers = whitening.whitened(begun.model)
+    found = audits.audit(start, plan, recipe, device=device, layers=layers)
     found.run.require_unrefuted()
     return found
 
