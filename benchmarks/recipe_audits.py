@@ -1,7 +1,8 @@
 """What one-run audits of the private recipes find: as they are, with less noise, and with none.
 
     python benchmarks/recipe_audits.py            tables and the small model of forms
-    python benchmarks/recipe_audits.py --minilm   MiniLM too, some minutes more
+    python benchmarks/recipe_audits.py --minilm   MiniLM too, ten minutes more
+    python benchmarks/recipe_audits.py --scaled   MiniLM's output layer alone, as few documents have
     python benchmarks/recipe_audits.py --tables   tables alone
     python benchmarks/recipe_audits.py --quick    clauses alone, in smaller tables
 
@@ -41,6 +42,7 @@ from hushdoc_training.randomness.lattice import Lattice
 from hushdoc_training.recipes.hashed import canary_corpora, private_runs, public_texts
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.recipes.hashed.table_tasks import Clauses, WholeTexts
+from hushdoc_training.recipes.kie import recipe as kie_recipe
 from hushdoc_training.recipes.kie import training
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import start_from
@@ -61,15 +63,19 @@ def main() -> int:
     parser.add_argument("--minilm", action="store_true", help="audit MiniLM as a layout model too")
     parser.add_argument("--quick", action="store_true", help="clauses alone, in a minute")
     parser.add_argument("--tables", action="store_true", help="tables alone, in a minute")
+    parser.add_argument("--scaled", action="store_true", help="MiniLM's output layer alone")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    recipes = tables(1 << 16 if options.quick else 1 << 21)
-    if options.quick:
+    recipes = {} if options.scaled else tables(1 << 16 if options.quick else 1 << 21)
+    if options.scaled:
+        recipes = output_layers()
+    elif options.quick:
         recipes = {"clauses": recipes["clauses"]}
     elif not options.tables:
         recipes["forms, small model"] = forms("small")
     if options.minilm:
         recipes["forms, MiniLM"] = forms("minilm")
+        recipes |= output_layers()
     results = {
         recipe: {name: audited(run, factor) for name, factor in FACTORS.items()}
         for recipe, run in recipes.items()
@@ -156,7 +162,33 @@ def tables(rows: int) -> dict[str, Recipe]:
     }
 
 
-def forms(model: str) -> Recipe:
+def output_layers() -> dict[str, Recipe]:
+    """Returns recipes of MiniLM's output layer, which are those of up to 1,999 documents."""
+    found = {}
+    for size in (100, 500):
+        chosen = kie_recipe.of_size(size)
+        plan = PrivacyPlan.calibrated(
+            epsilon=EPSILON,
+            sampling_rate=chosen.sampling_rate,
+            steps=chosen.steps,
+            clipping_norm=chosen.clipping_norm,
+            expected_records=round(size * chosen.sampling_rate),
+        )
+        found[f"forms, MiniLM, {chosen.name}"] = forms("minilm", chosen.private, plan)
+    plan = PrivacyPlan.calibrated(
+        epsilon=EPSILON, sampling_rate=1.0, steps=20, expected_records=250
+    )
+    settings = PrivateSettings(
+        trained="output", scaling="public", optimizer="sgd", learning_rate=0.05
+    )
+    return {**found, "forms, MiniLM, scaled, DP-SGD": forms("minilm", settings, plan)}
+
+
+def forms(
+    model: str,
+    settings: PrivateSettings | None = None,
+    plan: PrivacyPlan | None = None,
+) -> Recipe:
     """Returns the recipe of fields, from one of the models that training starts from."""
     documents = dataset.read(Source(location="invented:form", documents=20, seed=1))
     start = start_from(
@@ -166,12 +198,14 @@ def forms(model: str) -> Recipe:
             word.text for item in documents for page in item.document.pages for word in page.words
         ],
     )
-    plan = PrivacyPlan.calibrated(epsilon=EPSILON, sampling_rate=0.2, steps=20, expected_records=4)
+    planned = plan or PrivacyPlan.calibrated(
+        epsilon=EPSILON, sampling_rate=0.2, steps=20, expected_records=4
+    )
     return lambda out: training.train_private(
         start,
         documents,
-        plan,
-        PrivateSettings(trained="encoder"),
+        planned,
+        settings or PrivateSettings(trained="encoder"),
         out=out,
         name="forms",
         quiet=True,
