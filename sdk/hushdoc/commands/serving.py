@@ -86,7 +86,7 @@ def register(subcommands: Subcommands) -> None:
         type=answering.positive,
         default=32,
         metavar="N",
-        help="MiB of the largest request (default: 32)",
+        help="most of a request, in MiB (default: 32)",
     )
     group.add_argument(
         "--max-pages",
