@@ -33,6 +33,7 @@ PLAN = PrivacyPlan.calibrated(epsilon=8, sampling_rate=1.0, steps=6, expected_re
 FEW = 300
 """Canaries: enough to refute a training without noise, in seconds; the slow test has them all."""
 LABELS = LabelSet(fields=("answer", "question"))
+SCALED = PrivateSettings(trained="output", scaling="public", optimizer="sgd", learning_rate=0.05)
 
 
 @pytest.fixture
@@ -188,31 +189,29 @@ def test_a_scaled_output_layer_without_noise_is_refuted(
     with_noise: Callable[[float], None],
 ) -> None:
     with_noise(0.0)
-    settings = PrivateSettings(
-        trained="output", scaling="public", optimizer="sgd", learning_rate=0.05
-    )
     with pytest.raises(PrivacyError, match=r"shows an epsilon of at least .*claims"):
-        train_private(
-            start, documents, tmp_path / "run", plan=PLAN, settings=settings, audited=True
-        )
+        train_private(start, documents, tmp_path / "run", plan=PLAN, settings=SCALED, audited=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trained", ["encoder", "biases", "output"])
+@pytest.mark.parametrize(
+    "settings",
+    [PrivateSettings(trained="encoder"), PrivateSettings(trained="biases"), SCALED],
+    ids=["encoder", "biases", "scaled output"],
+)
 @pytest.mark.parametrize("factor", [1.0, 0.1], ids=["as shipped", "a tenth of the noise"])
 def test_audits_of_the_small_model_pass_and_refute(
     small_start: Start,
     receipts: list[LabelledDocument],
     tmp_path: Path,
     with_noise: Callable[[float], None],
-    trained: str,
+    settings: PrivateSettings,
     factor: float,
 ) -> None:
     with_noise(factor)
     plan = PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.2, steps=20, expected_records=4)
 
     def run() -> None:
-        settings = PrivateSettings(trained=trained)
         train_private(
             small_start, receipts, tmp_path / "run", plan=plan, settings=settings, audited=True
         )
