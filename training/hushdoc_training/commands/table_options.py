@@ -282,6 +282,8 @@ def check_classifier(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace, scaled: dict[str, tuple[str, ...]]) -> None:
     _refuse_of_other_modes(options, _MODES_OF | scaled)
+    if options.documents is not None and options.documents < 1:
+        options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
     if not 0 <= options.held_out < 1:
         options.refuse_usage(f"--held-out is {options.held_out}; it must be from 0 to below 1")
     private = options.mode in ("dp-sgd", "term-dp")

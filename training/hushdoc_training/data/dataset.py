@@ -23,7 +23,7 @@ from typing import Any
 from hushdoc import labelled_files
 from hushdoc.arguments import printable, short_repr
 from hushdoc.artifact.manifest import MANIFEST_FILE
-from hushdoc.errors import AnnotationError
+from hushdoc.errors import AnnotationError, InputError
 from hushdoc.labels import LabelledDocument, LabelSet, require_known
 from hushdoc_training import invented
 from hushdoc_training.data import (
@@ -92,6 +92,14 @@ class Source:
     documents: int | None = None  # how many to invent, or the most to read; None for all
     seed: int = 0  # of invented documents
     labels: str | None = None  # of invented documents, one of `invented.LABEL_SETS`
+
+    def __post_init__(self) -> None:
+        """Refuses a number of documents that is none: it would stand for all, or for 1,000."""
+        if self.documents is not None and self.documents < 1:
+            raise InputError(
+                f"The number of documents is {self.documents}; expected at least 1. Leave it out "
+                "for all."
+            )
 
     @property
     def is_invented(self) -> bool:
