@@ -131,8 +131,8 @@ def test_from_a_folder_to_the_class_of_a_page(
     assert main(["keygen", "--out", str(release)]) == 0
     private = tmp_path / "run"
     budget = ("--epsilon", "8", "--steps", "1", "--expected-records", "50", "--label", CLASSES[0])
-    little = ("--label", CLASSES[1], "--start", public, "--learning-rate", "1e-6")
-    assert train(private, pages, *budget, *little) == 0
+    little = ("--label", CLASSES[1], "--start", public, "--public-overlap", "none")
+    assert train(private, pages, *budget, *little, "--learning-rate", "1e-6") == 0
     model = tmp_path / "model"
     told = ("--out", model, "--key", f"{release}.key")
     assert main(["export", str(private), *map(str, told)]) == 0
