@@ -21,6 +21,7 @@ from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
     PRIVATE_DOCUMENTS,
     add_choice,
+    add_max_tokens,
     add_number,
     add_out,
     add_overlap,
@@ -224,13 +225,7 @@ def _add_plan(parser: CommandParser) -> None:
         help="model to start from, as for `hushdoc train kie` (default: minilm)",
     )
     add_overlap(group)
-    add_number(
-        group,
-        "--max-tokens",
-        "N",
-        128,
-        "length of a window in tokens; a run in --start keeps its own",
-    )
+    add_max_tokens(group)
     add_choice(group, "--box-level", ("word", "segment"), "word", "which boxes the model reads")
     add_choice(group, "--word-order", ("given", "reading"), "given", "how words are sorted")
     group.add_argument(

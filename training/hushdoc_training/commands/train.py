@@ -25,6 +25,7 @@ from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
     add_choice,
     add_labels,
+    add_max_tokens,
     add_name,
     add_number,
     add_out,
@@ -150,13 +151,7 @@ def _model_options(parser: CommandParser) -> None:
         help="put a new output layer on --start: labels that it knows keep their weights, others "
         "begin afresh",
     )
-    add_number(
-        group,
-        "--max-tokens",
-        "N",
-        128,
-        "length of a window in tokens; a run in --start keeps its own",
-    )
+    add_max_tokens(group)
     group.add_argument(
         "--images",
         action="store_true",

@@ -169,6 +169,12 @@ def add_audit(
     parser.mark_expert("--audit")
 
 
+def add_max_tokens(group: argparse._ArgumentGroup) -> None:
+    """Adds --max-tokens."""
+    said = "length of a window in tokens; a run in --start keeps its own"
+    add_number(group, "--max-tokens", "N", 128, said)
+
+
 def add_overlap(group: argparse._ArgumentGroup) -> None:
     """Adds --public-overlap."""
     add_choice(

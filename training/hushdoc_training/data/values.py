@@ -3,9 +3,9 @@
 Annotations that give a field's value as a string do not say where it stands. Values and words are
 compared by their letters and digits alone, in lower case and across words and lines; so spaces,
 punctuation and case may differ. Signs on a letter, which are the vowels of many scripts, count as
-letters. Where that fails, the closest run of words is offered if few
-characters differ (Myers 1999, "A fast bit-vector algorithm for approximate string matching based on
-dynamic programming", JACM 46(3)).
+letters. Where that fails, the closest run of words is offered if few characters differ (Myers 1999,
+"A fast bit-vector algorithm for approximate string matching based on dynamic programming", JACM
+46(3)).
 """
 
 from __future__ import annotations

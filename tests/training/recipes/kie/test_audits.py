@@ -84,15 +84,17 @@ def test_an_honest_recipe_passes_and_says_what_was_audited(
 
 
 @pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("how", [{}, {"settings": SCALED}], ids=["as usual", "scaled output"])
 def test_a_recipe_without_noise_is_refuted_before_a_step_is_charged(
     start: Start,
     documents: list[LabelledDocument],
     tmp_path: Path,
     with_noise: Callable[[float], None],
+    how: dict[str, Any],
 ) -> None:
     with_noise(0.0)
     with pytest.raises(PrivacyError, match=r"shows an epsilon of at least .*claims") as refused:
-        train_private(start, documents, tmp_path / "run", plan=PLAN, audited=True)
+        train_private(start, documents, tmp_path / "run", plan=PLAN, audited=True, **how)
     assert refused.value.code == "AUDIT_CONTRADICTION"
     assert not (tmp_path / "run").exists()
 
@@ -179,18 +181,6 @@ def test_first_order_scores_follow_a_layer_that_learns_whitened() -> None:
     untold = first_order.scores(model, losses, count=60, moved=moved)
     assert told[drawn.numpy()].min() > told[~drawn.numpy()].max()
     assert untold[drawn.numpy()].min() < untold[~drawn.numpy()].max()
-
-
-@pytest.mark.usefixtures("few")
-def test_a_scaled_output_layer_without_noise_is_refuted(
-    start: Start,
-    documents: list[LabelledDocument],
-    tmp_path: Path,
-    with_noise: Callable[[float], None],
-) -> None:
-    with_noise(0.0)
-    with pytest.raises(PrivacyError, match=r"shows an epsilon of at least .*claims"):
-        train_private(start, documents, tmp_path / "run", plan=PLAN, settings=SCALED, audited=True)
 
 
 @pytest.mark.slow
