@@ -6,6 +6,7 @@ application feeds it exactly what it was trained on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -121,7 +122,8 @@ class EncodedPage:
     """The tokens of one page: arrays of shape [tokens], boxes [tokens, 4] from 0 to 1000.
 
     `words` has the word of each token, `first` whether it is its word's first; `cut_words` are
-    longer than a whole window, and their last tokens were left out.
+    longer than a whole window, and their last tokens were left out; `unknown_words` hold the token
+    that stands for what the tokenizer does not know.
     """
 
     ids: IntArray
@@ -130,6 +132,7 @@ class EncodedPage:
     first: npt.NDArray[np.bool_]
     num_words: int
     cut_words: tuple[int, ...]
+    unknown_words: tuple[int, ...] = ()
 
 
 class Encoder:
@@ -148,6 +151,7 @@ class Encoder:
         # Some files fix a length; windows and padding are ours.
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        self._unknown_id = _unknown_id(self._tokenizer, tokenizer_json)
         self.preprocessing = preprocessing
 
     def encode(self, page: Page, texts: Sequence[str] | None = None) -> EncodedPage:
@@ -183,6 +187,7 @@ class Encoder:
             first=np.diff(words, prepend=-1) != 0,
             num_words=len(texts),
             cut_words=cut,
+            unknown_words=self._unknown(ids, words),
         )
 
     def encode_text(self, text: str) -> EncodedPage:
@@ -207,14 +212,15 @@ class Encoder:
             words.append(piece_words + num_words)
             cut += [word + num_words for word in piece_cut]
             num_words += int(piece_words[-1]) + 1 if len(piece_words) else 0
-        word_of = np.concatenate(words)
+        all_ids, word_of = np.concatenate(ids), np.concatenate(words)
         return EncodedPage(
-            ids=np.concatenate(ids),
+            ids=all_ids,
             boxes=np.zeros((len(word_of), 4), dtype=np.int64),
             words=word_of,
             first=np.diff(word_of, prepend=-1) != 0,
             num_words=num_words,
             cut_words=tuple(cut),
+            unknown_words=self._unknown(all_ids, word_of),
         )
 
     @property
@@ -253,6 +259,10 @@ class Encoder:
             words.append(word)
         return np.asarray(ids, dtype=np.int64), np.asarray(words, dtype=np.int64), tuple(cut)
 
+    def _unknown(self, ids: IntArray, words: IntArray) -> tuple[int, ...]:
+        """Returns the words of which the tokenizer does not know some character."""
+        return tuple(np.unique(words[ids == self._unknown_id]).tolist())
+
     def batch(
         self,
         parts: Sequence[tuple[EncodedPage, int, int]],
@@ -283,6 +293,16 @@ class Encoder:
             "attention_mask": mask,
         }
         return inputs if pixel_values is None else {**inputs, PIXELS: np.stack(pixel_values)}
+
+
+def _unknown_id(tokenizer: Any, tokenizer_json: str) -> int:
+    """Returns the token that stands for what a tokenizer does not know; -1 where it has none."""
+    name = getattr(tokenizer.model, "unk_token", None)
+    if name is not None:
+        known = tokenizer.token_to_id(name)
+        return -1 if known is None else int(known)
+    number = re.search(r'"unk_id"\s*:\s*(\d+)', tokenizer_json)  # Unigram's has no name
+    return -1 if number is None else int(number[1])
 
 
 @contextmanager

@@ -129,9 +129,9 @@ def unread(page: EncodedPage) -> list[int]:
 
 
 def coverage(pages: Sequence[EncodedPage]) -> float:
-    """Returns the share of the words that windows hold in full; 1 where there is no word."""
+    """Returns the share of the words that were read in full; 1 where there is no word."""
     words = sum(page.num_words for page in pages)
-    lost = sum(len(unread(page)) + len(page.cut_words) for page in pages)
+    lost = sum(len({*unread(page), *page.cut_words, *page.unknown_words}) for page in pages)
     return (words - lost) / words if words else 1.0
 
 
@@ -142,7 +142,7 @@ def losses(
     what: str = "Page",
     numbers: Sequence[Sequence[int]] | None = None,
 ) -> Iterator[str]:
-    """Yields a warning for words of the pages that no window holds in full.
+    """Yields a warning for words of the pages that were not read in full.
 
     `numbers` are the words' numbers in the warnings, by page; their places by default.
     """
@@ -153,6 +153,12 @@ def losses(
             yield (
                 f"{what} {number}: the tokenizer has no token for {_counted(missing)}; the model "
                 "did not read them."
+            )
+        unknown = [names[word] for word in page.unknown_words]
+        if unknown:
+            yield (
+                f"{what} {number}: the tokenizer does not know all characters of "
+                f"{_counted(unknown)}; the model read a stand-in for them."
             )
         cut = [names[word] for word in page.cut_words]
         if cut:

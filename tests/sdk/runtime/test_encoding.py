@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from hushdoc.document.document import Document
 from hushdoc.errors import ArtifactError
-from hushdoc.runtime import encoding
+from hushdoc.runtime import encoding, windows
 from hushdoc.runtime.encoding import Encoder, Preprocessing
 from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.runtime.scoring import Scoring
@@ -64,6 +64,33 @@ def test_words_longer_than_a_window_are_cut_and_named() -> None:
     encoded = ENCODER.encode(document(["a", "abcde" * 3, "b"]).pages[0])
     assert encoded.cut_words == (1,)
     assert np.bincount(encoded.words).tolist() == [1, 8, 1]
+
+
+def test_words_of_characters_that_a_tokenizer_does_not_know_were_not_read() -> None:
+    page = ENCODER.encode(document(["ab", "z", "a", "az"]).pages[0])
+    assert (page.unknown_words, page.cut_words) == ((1, 3), ())
+    assert windows.coverage([page]) == 0.5
+    assert list(windows.losses([page], capacity=8)) == [
+        "Page 0: the tokenizer does not know all characters of 2 words (1, 3); the model read a "
+        "stand-in for them."
+    ]
+    text = ENCODER.encode_text("a z b")
+    assert text.unknown_words == (1,)
+
+
+@pytest.mark.parametrize(
+    ("model", "unknown"),
+    [
+        (models.Unigram([("a", -1.0), ("<unk>", -9.0), ("b", -1.0)], 1, False), (1,)),
+        (models.BPE({"<unk>": 0, "a": 1, "b": 2}, [], unk_token="<unk>"), (1,)),
+        (models.BPE({"a": 0, "b": 1, "z": 2}, []), ()),
+    ],
+)
+def test_every_kind_of_tokenizer_says_what_it_does_not_know(
+    model: models.Model, unknown: tuple[int, ...]
+) -> None:
+    page = Encoder(Tokenizer(model).to_str(), PREPROCESSING).encode_words(["a", "zb", "b"])
+    assert page.unknown_words == unknown
 
 
 def test_words_without_tokens_keep_their_number() -> None:
