@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,7 @@ def exported(folder: Path, change: Any) -> Path:
     """Exports a checkpoint whose claim was changed after training."""
     tiny_models.save_checkpoint(folder / "checkpoint")
     path = folder / "checkpoint" / "claim.json"
-    claim = change(Claim.from_json(path.read_bytes()))
-    path.write_text(json.dumps(claim.to_dict()))
+    tiny.replace_claim(path.parent, change(Claim.from_json(path.read_bytes())))
     return export(folder / "checkpoint", folder / "out", tiny.release())
 
 

@@ -168,7 +168,7 @@ def test_a_claim_that_its_transcript_contradicts_is_never_signed(tmp_path: Path)
     tiny_models.save_checkpoint(folder)
     claim = json.loads((folder / "claim.json").read_text())
     claim["guarantees"][0]["epsilon"] = 0.5
-    (folder / "claim.json").write_text(json.dumps(claim))
+    tiny.replace_claim(folder, claim)
     with pytest.raises(CertificateError) as raised:
         export(folder, tmp_path / "artifact", tiny.release())
     assert raised.value.code == "EPSILON_NOT_REPRODUCED"

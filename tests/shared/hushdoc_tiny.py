@@ -7,10 +7,11 @@ They are exported once, when a test first asks. An installation that can't expor
 from __future__ import annotations
 
 import functools
+import json
 import os
 import string
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc_export import sealing
 from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
-from hushdoc_training import table_checkpoint
+from hushdoc_training import claimed_files, table_checkpoint
+from hushdoc_training.checkpoint import HEAD
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
 LABELS = LabelSet(fields=("date", "supplier", "total"))
@@ -197,6 +199,16 @@ def save_table(folder: Path, **parts: Any) -> Path:
     """Writes a checkpoint of a table as training does."""
     table_checkpoint.save(folder, TableCheckpoint(**{"claim": claim(), **parts}))
     return folder
+
+
+def replace_claim(folder: Path, claim: Claim | Mapping[str, Any]) -> None:
+    """Puts another claim into a checkpoint as a dishonest trainer does, who says its digest too."""
+    data = claim.to_dict() if isinstance(claim, Claim) else claim
+    (folder / claimed_files.CLAIM).write_text(json.dumps(data))
+    head = json.loads((folder / HEAD).read_text())
+    (folder / HEAD).write_text(
+        json.dumps({**head, claimed_files.KEY: claimed_files.digests(folder)})
+    )
 
 
 def export_command(home: Path, *arguments: object) -> int:

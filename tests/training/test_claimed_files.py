@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import hushdoc_tiny as tiny
@@ -48,6 +49,14 @@ def test_other_weights_are_not_those_of_the_claim(tmp_path: Path) -> None:
     table_checkpoint.load(folder)
 
 
+def test_another_runs_claim_is_not_that_of_these_weights(tmp_path: Path) -> None:
+    folder = table(tmp_path)
+    path = folder / "claim.json"
+    path.write_bytes(replace(tiny.claim(), training={"seed": 2}).to_json())
+    with pytest.raises(CheckpointError, match="another 'claim.json' than"):
+        table_checkpoint.load(folder)
+
+
 @pytest.mark.parametrize("name", ["prompts.jsonl", "images/page-00000.png"])
 def test_other_documents_are_not_those_of_the_claim(tmp_path: Path, name: str) -> None:
     folder = pages(tmp_path)
@@ -68,7 +77,7 @@ def test_a_missing_file_is_another_one(tmp_path: Path) -> None:
 def test_checkpoints_of_earlier_versions_name_no_file(tmp_path: Path) -> None:
     folder = table(tmp_path)
     head = json.loads((folder / HEAD).read_text())
-    assert list(head.pop(claimed_files.KEY)) == ["table.safetensors"]
+    assert list(head.pop(claimed_files.KEY)) == ["claim.json", "table.safetensors"]
     (folder / HEAD).write_text(json.dumps(head))
     table_checkpoint.load(folder)
     (folder / HEAD).write_text(json.dumps({**head, claimed_files.KEY: []}))

@@ -125,11 +125,11 @@ def write(
 
 
 def complete(partial: Path, head: Mapping[str, Any], claim: Claim) -> None:
-    """Writes the claim of a checkpoint and, with digests of what it is about, checkpoint.json.
+    """Writes the claim of a checkpoint and, with digests of all it is about, checkpoint.json.
 
     All else must stand in the folder already.
     """
-    (partial / "claim.json").write_bytes(claim.to_json())
+    (partial / claimed_files.CLAIM).write_bytes(claim.to_json())
     digests = claimed_files.digests(partial)
     head = {"formatVersion": FORMAT_VERSION, **head, claimed_files.KEY: digests}
     _write_object(partial / HEAD, head)

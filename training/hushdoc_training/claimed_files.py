@@ -1,9 +1,9 @@
 """Claimed files: what the claim of a checkpoint is about, by digests.
 
 A claim holds for what its own training wrote. Weights that were trained on elsewhere, or documents
-that were changed by hand, would be certified by it where they stand in their place. So
-checkpoint.json names these files' digests, and whoever reads a checkpoint compares them. Those of
-earlier versions name none.
+that were changed by hand, would be certified by it where they stand in their place, and these by
+another run's claim. So checkpoint.json names digests of these files and of the claim, and whoever
+reads a checkpoint compares them. Those of earlier versions name fewer, or none.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ KEY = "sha256"
 _SUFFIXES = (".jsonl", ".png", ".safetensors")
 """Of weights, documents and images."""
 
+CLAIM = "claim.json"
+"""The claim itself."""
+
 
 def digests(folder: Path) -> dict[str, str]:
-    """Returns the digests of what was trained, drawn or chosen, in a folder that is being written.
+    """Returns digests of what was trained, drawn or chosen and of the claim, in a partial folder.
 
     Settings and names, which tell nothing that no option told, are left out.
     """
     return {
         path.relative_to(folder).as_posix(): _digest(path)
         for path in sorted(folder.rglob("*"))
-        if path.suffix in _SUFFIXES
+        if path.suffix in _SUFFIXES or path.name == CLAIM
     }
 
 
@@ -45,9 +48,9 @@ def require_same(folder: Path, head: Mapping[str, Any]) -> None:
             found = "no file that can be read"
         if found != digest:
             raise CheckpointError(
-                f"'{folder}' holds another {short_repr(name)} than was written with its claim "
-                f"about privacy: found the SHA-256 {found}, expected {short_repr(digest, 80)}. The "
-                "claim says nothing of it. Restore the file that training wrote, or train again."
+                f"'{folder}' holds another {short_repr(name)} than was written for its claim "
+                f"about privacy: found the SHA-256 {found}, expected {short_repr(digest, 80)}. No "
+                "claim holds for it. Restore the file that training wrote, or train again."
             )
 
 

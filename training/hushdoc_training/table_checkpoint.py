@@ -95,11 +95,11 @@ def save(folder: Path, table: TableCheckpoint) -> None:
         save_file(_packed(weights=table.weights, transitions=table.transitions), partial / TABLE)
         if (clusters := table.clusters) is not None:
             save_file(_packed(hashes=clusters.hashes, ids=clusters.ids), partial / CLUSTERS)
+        (partial / claimed_files.CLAIM).write_bytes(table.claim.to_json())
         head = {"formatVersion": FORMAT_VERSION, "model": MODEL}
         texts["checkpoint.json"] = {**head, claimed_files.KEY: claimed_files.digests(partial)}
         for name, content in texts.items():
             (partial / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        (partial / "claim.json").write_bytes(table.claim.to_json())
 
 
 def holds_table(folder: Path) -> bool:

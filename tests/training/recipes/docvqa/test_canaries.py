@@ -82,7 +82,7 @@ def test_much_is_found_where_there_is_hardly_any_noise_and_no_more_than_claimed(
     audited_claims.require_unrefuted(added)
     # The same weights under a claim that such noise does not hold are not exported.
     false = replace(added, guarantees=(replace(added.guarantees[0], epsilon=0.5, profile=()),))
-    (stored.folder / "claim.json").write_bytes(false.to_json())
+    tiny.replace_claim(stored.folder, false)
     with pytest.raises(PrivacyError) as refused:
         export(stored.folder, tmp_path / "sealed", tiny.release())
     assert refused.value.code == "AUDIT_CONTRADICTION"

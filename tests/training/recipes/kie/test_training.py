@@ -407,9 +407,9 @@ def test_shuffling_segments_moves_labels_along(receipts: list[LabelledDocument])
         ("labels.json", "[]", "expected an object"),
         ("labels.json", "{}", "damaged"),
         ("preprocessing.json", '{"max_tokens": "many"}', "damaged"),
-        ("claim.json", '{"guarantees": []}', "damaged"),
+        ("claim.json", '{"guarantees": []}', "another 'claim.json'"),
         ("tokenizer.json", None, ""),
-        ("claim.json", None, "damaged"),
+        ("claim.json", None, "no file"),
         ("checkpoint.json", None, "--resume"),
     ],
 )
