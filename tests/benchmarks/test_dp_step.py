@@ -32,6 +32,7 @@ def test_gradients_agree_and_every_figure_is_printed() -> None:
     # Of two steps each, .8 to 1.2: times depend on who else uses the machine.
     assert 0.2 < result["t5_time_ratio"] < 5  # type: ignore[operator]
     assert 0.5 < result["t5_memory_ratio"] < 2  # type: ignore[operator]
+    assert 0.2 < result["t5_one_by_one_time_ratio"] < 20  # type: ignore[operator]
     assert result["quick"] is True
     assert {"t5_seconds", "t5_mb", "machine", "date", "torch", "goals_met"} <= result.keys()
 
