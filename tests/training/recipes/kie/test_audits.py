@@ -185,20 +185,25 @@ def test_first_order_scores_follow_a_layer_that_learns_whitened() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "settings",
-    [PrivateSettings(trained="encoder"), PrivateSettings(trained="biases"), SCALED],
+    ("settings", "little"),
+    [
+        (PrivateSettings(trained="encoder"), 0.1),
+        (PrivateSettings(trained="biases"), 0.1),
+        (SCALED, 0.03),  # of a tenth one audit in five misses it
+    ],
     ids=["encoder", "biases", "scaled output"],
 )
-@pytest.mark.parametrize("factor", [1.0, 0.1], ids=["as shipped", "a tenth of the noise"])
+@pytest.mark.parametrize("shipped", [True, False], ids=["as shipped", "too little noise"])
 def test_audits_of_the_small_model_pass_and_refute(
     small_start: Start,
     receipts: list[LabelledDocument],
     tmp_path: Path,
     with_noise: Callable[[float], None],
     settings: PrivateSettings,
-    factor: float,
+    little: float,
+    shipped: bool,
 ) -> None:
-    with_noise(factor)
+    with_noise(1.0 if shipped else little)
     plan = PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.2, steps=20, expected_records=4)
 
     def run() -> None:
@@ -206,7 +211,7 @@ def test_audits_of_the_small_model_pass_and_refute(
             small_start, receipts, tmp_path / "run", plan=plan, settings=settings, audited=True
         )
 
-    if factor == 1.0:
+    if shipped:
         run()
         assert Checkpoint.load(tmp_path / "run").claim.training["audits"][0]["steps"] == 20
     else:
