@@ -2,7 +2,7 @@
 
 Models that find fields are compared by their fields (`field_agreement`), those that answer
 questions by their answers (`question_agreement`); of all others the answers to the probes are
-compared by their cosines. No data set is read.
+compared by their cosines, of classifiers those of class scores. No data set is read.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.errors import ParityError
+from hushdoc.runtime.decoding import softmax
 from hushdoc.runtime.session import Session
 from hushdoc_export.probes import Inputs, Traceable
 
@@ -119,7 +120,11 @@ def _cosines(traceable: Traceable, variant: Session, min_mean: float) -> CosineA
 
 
 def _per_row(traceable: Traceable, probe: Inputs, answer: Any) -> Any:
-    """Returns one vector for each row of a probe, the mean over its tokens where it has some."""
+    """Returns one vector for each row of a probe, the mean over its tokens where it has some.
+
+    What is added to all logits of a row says nothing about its class.
+    """
+    answer = softmax(answer) if traceable.logits else answer
     if traceable.per_token:
         mask = probe["attention_mask"][..., None]
         answer = (answer * mask).sum(axis=1) / mask.sum(axis=1)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
+import numpy as np
 import pytest
 
 from hushdoc.errors import ParityError
 from hushdoc.labels import LabelledDocument, LabelSet, Span
-from hushdoc_export import field_agreement
+from hushdoc_export import agreement, field_agreement
 from hushdoc_export.field_agreement import FieldAgreement, invented_documents
 
 
@@ -29,6 +32,29 @@ def measured(**change: object) -> FieldAgreement:
         **change,
     }
     return FieldAgreement(**values)  # type: ignore[arg-type]
+
+
+class Shifted:
+    """A classifier of two rows, or a variant of it, whose logits have much in common."""
+
+    probes, per_token, logits = ({},), False, True
+
+    def __init__(self, apart: float) -> None:
+        self.logits_of_rows = np.array([[30 + apart, 30.0], [30.0, 30 + apart]], np.float32)
+
+    def answer(self, probe: object) -> Any:
+        return self.logits_of_rows
+
+    def run(self, probe: object) -> Any:
+        return (self.logits_of_rows,)
+
+
+def test_what_is_added_to_all_logits_makes_no_classifier_like_another() -> None:
+    measure: Any = agreement.of_answers(cast(Any, Shifted(4)), min_mean=0.98)
+    same, other = measure(None, None, [Shifted(4.5), Shifted(-4)])
+    same.require("int8")
+    with pytest.raises(ParityError, match="mean cosine of 0.03"):
+        other.require("int8")
 
 
 def test_documents_carry_the_models_labels_where_the_generator_knows_them() -> None:
