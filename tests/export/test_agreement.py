@@ -37,7 +37,8 @@ def measured(**change: object) -> FieldAgreement:
 class Shifted:
     """A classifier of two rows, or a variant of it, whose logits have much in common."""
 
-    probes, per_token, logits = ({},), False, True
+    probes: tuple[dict[str, Any], ...] = ({},)
+    per_token, logits = False, True
 
     def __init__(self, apart: float) -> None:
         self.logits_of_rows = np.array([[30 + apart, 30.0], [30.0, 30 + apart]], np.float32)
