@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
@@ -17,12 +22,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns its exit code."""
     _open_standard_streams()
     try:
-        from hushdoc.commands import command_line
+        with _waiting_for_torch():
+            from hushdoc.commands import command_line
 
-        return command_line.main(arguments)
+            return command_line.main(arguments)
     except KeyboardInterrupt as interrupt:
         say_interrupted(f"hushdoc: interrupted {interrupt}".rstrip())
         return INTERRUPTED
+
+
+@contextmanager
+def _waiting_for_torch() -> Iterator[None]:
+    """Lets Ctrl-C wait until torch is imported, which would abort; a second press does not wait."""
+    pressed = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed or not _imports_torch():
+            raise KeyboardInterrupt
+        pressed = True
+        threading.Thread(target=again, daemon=True).start()
+
+    def again() -> None:
+        while _imports_torch():
+            time.sleep(0.05)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or (
+        threading.current_thread() is not threading.main_thread()
+        or not hasattr(signal, "pthread_kill")  # Windows has none
+    ):
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _imports_torch() -> bool:
+    """Returns whether torch is being imported."""
+    spec = getattr(sys.modules.get("torch"), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
 
 
 def _open_standard_streams() -> None:

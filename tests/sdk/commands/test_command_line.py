@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +32,27 @@ sys.meta_path.insert(0, Interrupting())
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job would ignore it
 from hushdoc.__main__ import main
 sys.exit(main(sys.argv[2:]))
+"""
+
+LOADING = """
+import os, signal, time
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.2)
+except KeyboardInterrupt:
+    os.abort()  # as torch does
+"""
+
+LOADED = """
+import signal, sys, time
+from hushdoc.commands import command_line
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def run(arguments):
+    import torch
+    time.sleep(60)
+command_line.main = run
+from hushdoc.__main__ import main
+sys.exit(main([]))
 """
 
 MISSING = f"""
@@ -199,6 +221,13 @@ def test_an_interrupt_ends_with_one_line_at_any_import(module: str, tmp_path: Pa
     done = in_python(INTERRUPT, module, "keygen", "--out", tmp_path / "key", check=False)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "hushdoc: interrupted.\n"
+
+
+def test_an_interrupt_waits_until_torch_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text(LOADING)
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    done = in_python(LOADED, check=False, environment={"PYTHONPATH": path}, timeout=50)
+    assert (done.returncode, done.stderr) == (130, "hushdoc: interrupted.\n")
 
 
 def test_missing_extras_are_named_by_every_subcommand(tmp_path: Path) -> None:
