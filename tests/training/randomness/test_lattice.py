@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushdoc_training.randomness import lattice
+from hushdoc_training.randomness.integer_noise import GREATEST_WIDTH, LEAST_WIDTH
 from hushdoc_training.randomness.lattice import DISTRIBUTIONS, Lattice
 from hushdoc_training.randomness.secret_stream import SecretStream
 
@@ -34,7 +35,22 @@ def test_what_is_certified_is_never_above_what_is_drawn(
     assert noise <= made.noise_multiplier <= noise * (1 + 1e-14)
     assert math.frexp(made.step)[0] == 0.5  # a power of two
     assert made.sensitivity >= norm / made.step + parts * math.sqrt(numbers)
-    assert 8 <= made.width < 2**41
+    if noise * parts * math.sqrt(numbers) < 2**38:  # else rounding alone needs more noise
+        assert LEAST_WIDTH <= made.width <= GREATEST_WIDTH
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        of_sums(0.01, 6399.219756370606, 20_248),
+        of_sums(0.01, 6399.219756370606, 20_248, parts=64),
+        lattice.of_truncated(norm=1.0, noise_multiplier=2.0**19 * 1.01),
+        lattice.of_truncated(norm=1.0, noise_multiplier=1e9),
+    ],
+)
+def test_however_much_noise_is_planned_it_can_be_drawn(made: Lattice) -> None:
+    noise = made.noise(SecretStream(key=bytes(32)), (20_000,))
+    assert noise.std() == pytest.approx(made.width, rel=0.05)
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)

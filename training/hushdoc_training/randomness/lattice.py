@@ -38,7 +38,10 @@ _SHARES = {GAUSSIAN: 2.0**-12, DISCRETE_GAUSSIAN: 2.0**-20}
 """Most that rounding adds to a sensitivity. In float64 a finer grid would be one on which the
 rounding of logarithms and cosines shows."""
 
-_FINEST = 2.0**39  # steps of a finer grid than this to a deviation would not be drawn
+_FINEST = 2.0**38
+"""Steps of a finer grid than this to a deviation would not be drawn: a power of two makes up to
+twice as many of them, and rounding a few more (`integer_noise.GREATEST_WIDTH`)."""
+
 _TRUNCATED = 2.0**20
 _WIDE = 8
 
@@ -166,7 +169,8 @@ def of_truncated(*, norm: float, noise_multiplier: float) -> Lattice:
 
     Noise on it is discrete.
     """
-    step = power_of_two(norm * min(1.0, noise_multiplier or 1.0) / _TRUNCATED)
+    share = max(min(1.0, noise_multiplier or 1.0) / _TRUNCATED, noise_multiplier / _FINEST)
+    step = power_of_two(norm * share)
     return _lattice(step, norm / step, noise_multiplier, DISCRETE_GAUSSIAN)
 
 
