@@ -158,6 +158,15 @@ def test_an_accountant_of_the_plan_is_the_claims(ledger: Ledger) -> None:
     assert counted.guarantees[0].accountant.name == "pld"
 
 
+def test_two_trainings_are_composed_by_the_accountant_that_the_claim_names() -> None:
+    renyi = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.3, steps=20, accountant="rdp")
+    both = continued.added(claim_by(renyi, "x"), claim_by(renyi, "x"))
+    (guarantee,) = both.guarantees
+    mechanism = both.transcripts["training"]
+    assert guarantee.accountant.name == "pld"
+    assert guarantee.epsilon == pld.epsilon(mechanism, 1e-5) < rdp.epsilon(mechanism, 1e-5)
+
+
 @pytest.mark.parametrize("distribution", NOISE_DISTRIBUTIONS)
 def test_the_certificate_says_which_noise_was_drawn(distribution: str) -> None:
     """And the multiplier of the plan, for noise that covers the rounding to the grid besides."""

@@ -34,6 +34,9 @@ LOOSER_DELTA = (
     "over that number leaves room for giving some of them away whole."
 )
 
+ACCOUNTANT = "pld"
+"""What composes two trainings, whichever accountant either was planned by."""
+
 _TUNINGS = ("accounted", "public-data", "none", "unaccounted")
 """From what says most of how settings were chosen to what says least."""
 
@@ -191,6 +194,7 @@ def _composed(new: Guarantee, earlier: Guarantee, claim: Claim, before: Claim) -
         raise ValueError("The guarantee of the further training has no delta.")
     return replace(
         new,
+        accountant=replace(new.accountant, name=ACCOUNTANT),
         epsilon=pld.epsilon(mechanism, new.delta),
         profile=tuple((pld.epsilon(mechanism, delta), delta) for _, delta in new.profile),
         gdp_mu=gdp.mu(mechanism),
