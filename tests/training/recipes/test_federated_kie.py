@@ -147,6 +147,20 @@ def test_every_private_algorithm_claims_a_guarantee_against_each_adversary(
         assert (run.charged, run.closed, run.step) == (ROUNDS, True, plan.own_round)
 
 
+def test_the_ledger_of_a_drawn_client_has_room_for_every_round_that_it_may_be_in(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    """A ledger counts rounds as they were drawn, by what a fellow client sees of them."""
+    plan = plan_of(start, participation="drawn", clients_per_round=2, accountant="pld")
+    assert plan.colluding == 0
+    simulated(start, receipts, plan, tmp_path / "run")
+    claim = sealed_by(plan, tmp_path / "run")
+    assert max(guarantee.epsilon or 0 for guarantee in claim.guarantees) <= 8.0001
+    ledger = Ledger.open(tmp_path / "run" / "client-01" / "ledger")
+    assert ledger.epsilon > 8
+    assert ledger.spent().charged <= ledger.epsilon
+
+
 def test_without_privacy_it_says_so(
     start: Start, receipts: list[LabelledDocument], tmp_path: Path
 ) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import torch
 
+from hushdoc.accounting import pld
+from hushdoc.accounting.mechanism import Composed
 from hushdoc.certificate.claim import PublicData
 from hushdoc.errors import PrivacyError
 from hushdoc.labels import LabelledDocument
@@ -18,7 +20,6 @@ from hushdoc.signing.keys import PrivateKey
 from hushdoc.system.progress import TaskProgress
 from hushdoc_training.data import providers
 from hushdoc_training.federated import roster as rosters
-from hushdoc_training.federated.adversaries import ADVERSARIES
 from hushdoc_training.federated.client import Client, Limits
 from hushdoc_training.federated.coordinator import Coordinator
 from hushdoc_training.federated.in_process import InProcess
@@ -279,8 +280,10 @@ def _ledger(folder: Path, plan: FederatedPlan, name: str) -> Ledger | None:
     path = folder / LEDGER
     if path.exists():
         return Ledger.open(path)
-    # It counts every adversary, also those whom the plan's target is not for.
-    needed = plan.epsilon_against(*ADVERSARIES) * (1 + 1e-6)
+    # It counts every adversary, also those whom the plan's target is not for, and the rounds that
+    # a client was in without the chance that it was not drawn.
+    rounds = Composed(event=plan.own_round, count=plan.cap)
+    needed = pld.epsilon(rounds, plan.delta) * (1 + 1e-6)
     return Ledger.create(
         path,
         data=name,
