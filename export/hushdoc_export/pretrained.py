@@ -16,13 +16,14 @@ from typing import Any
 from hushdoc.certificate.claim import Claim
 from hushdoc.document.page import BOX_SCALE
 from hushdoc.errors import CheckpointError
-from hushdoc.runtime.encoding import Preprocessing
+from hushdoc.runtime.encoding import Encoder, Preprocessing
 from hushdoc_export import claims, graph
 from hushdoc_export.classification import (
     export_image_classifier,
     export_text_classifier,
     image_preprocessing,
 )
+from hushdoc_export.embedding import unlimited
 from hushdoc_export.release import Release
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -33,6 +34,15 @@ LAYOUT_TYPES = frozenset({"layoutlm", "layoutlmv3", "lilt"})
 
 OTHER_PROBLEMS = ("regression", "multi_label_classification")
 """What transformers calls models whose outputs are numbers, or labels that each hold or not."""
+
+_TEXTS = (
+    "Invoice No. 4711: TOTAL due 1,234.50 EUR",
+    "Größe, café & naïve Œuvre",
+    "ACME's e-mail (2026) isn't for Łódź",
+    "東京 請求書 Счёт",
+    "Payable  within\n30 days",
+)
+"""Invented texts in which tokenizers differ: by case, accents, punctuation, scripts and blanks."""
 
 _OURS = ("checkpoint.json", "claim.json", "labels.json", "asking.json", "classes.json")
 """Files of checkpoints, of which a damaged one may lack some."""
@@ -89,6 +99,9 @@ def _text(folder: Path, out: Path, release: Release, claim: Claim) -> Path:
         model = AutoModelForSequenceClassification.from_pretrained(folder, **_LOCAL).eval()
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         labels, windows = _labels(model.config), _windows(tokenizer, model.config)
+        tokenizer_json = (folder / TOKENIZER).read_text(encoding="utf-8")
+        layout = model.config.model_type in LAYOUT_TYPES
+        _require_tokenizer(tokenizer, tokenizer_json, windows, model.config, layout=layout)
     if getattr(model.config, "visual_embed", False):
         raise _unusable(folder, "it reads images beside words, which classifiers here do not")
     return export_text_classifier(
@@ -96,10 +109,10 @@ def _text(folder: Path, out: Path, release: Release, claim: Claim) -> Path:
         out,
         release,
         labels=labels,
-        tokenizer_json=(folder / TOKENIZER).read_text(encoding="utf-8"),
+        tokenizer_json=tokenizer_json,
         preprocessing=windows,
         claim=claim,
-        layout=model.config.model_type in LAYOUT_TYPES,
+        layout=layout,
     )
 
 
@@ -136,6 +149,34 @@ def _windows(tokenizer: Any, config: Any) -> Preprocessing:
         sep_box=_sep_box(tokenizer),
         **{f"{name}_id": number for name, number in ids.items()},
     )
+
+
+def _require_tokenizer(
+    tokenizer: Any, tokenizer_json: str, windows: Preprocessing, config: Any, *, layout: bool
+) -> None:
+    """Raises unless the runtime makes of invented texts what the model's own tokenizer does."""
+    from hushdoc_training.models import fitting
+
+    fitting.require_vocabulary(config, tokenizer_json)
+    encoder = Encoder(unlimited(tokenizer_json), windows)
+    for text in _TEXTS:
+        words = text.split()
+        page = encoder.encode_words(words) if layout else encoder.encode_text(text)
+        found = [windows.cls_id, *page.ids.tolist(), windows.sep_id]
+        own = _own_tokens(tokenizer, words) if layout else tokenizer(text)
+        if own["input_ids"] != found or any(own.get("token_type_ids", ())):
+            raise ValueError(
+                f"of the text {text!r} AutoTokenizer makes other tokens than {TOKENIZER} with the "
+                "token cls before and sep behind; where the model was trained with the first, "
+                "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) mends the second"
+            )
+
+
+def _own_tokens(tokenizer: Any, words: list[str]) -> Any:
+    """Returns what a model's own tokenizer makes of words, which some take with boxes alone."""
+    if getattr(tokenizer, "sep_token_box", None) is not None:
+        return tokenizer(words, boxes=[[0] * 4 for _ in words])
+    return tokenizer(words, is_split_into_words=True)
 
 
 def _sep_box(tokenizer: Any) -> int:

@@ -62,7 +62,7 @@ class Traceable:
             with torch.no_grad():
                 inputs = {name: torch.from_numpy(value) for name, value in probe.items()}
                 answer: Answer = self.model(**inputs).float().numpy()
-        except (IndexError, RuntimeError) as error:
+        except (IndexError, RuntimeError, ValueError) as error:
             raise CheckpointError(
                 f"The model fails on inputs of the shapes {shapes_of(probe)}: {error}. Its "
                 "preprocessing declares inputs of that size; declare what the model can read."

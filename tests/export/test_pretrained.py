@@ -13,6 +13,7 @@ import torch
 import transformers
 from hushdoc_tiny_models import SMALL
 from PIL import Image
+from tokenizers import Tokenizer, processors
 from tokenizers.pre_tokenizers import ByteLevel
 
 import hushdoc
@@ -26,6 +27,9 @@ SIZES = {
     **{name: value for name, value in SMALL.items() if name != "num_labels"},
     "pad_token_id": 0,
     "id2label": LABELS,
+}
+SPECIAL = {
+    name: f"[{name[:3].upper()}]" for name in ("cls_token", "sep_token", "pad_token", "unk_token")
 }
 
 
@@ -45,6 +49,9 @@ def saved(folder: Path, model_type: str, **change: Any) -> Path:
         "bert": lambda: transformers.BertForSequenceClassification(
             transformers.BertConfig(**sizes)
         ),
+        "mpnet": lambda: transformers.MPNetForSequenceClassification(
+            transformers.MPNetConfig(**sizes)
+        ),
         "lilt": lambda: transformers.LiltForSequenceClassification(
             transformers.LiltConfig(**sizes)
         ),
@@ -53,11 +60,13 @@ def saved(folder: Path, model_type: str, **change: Any) -> Path:
         ),
     }[model_type]()
     model.save_pretrained(folder)
-    special = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]"}
-    (folder / "tokenizer.json").write_text(tiny.tokenizer_json())
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(folder / "tokenizer.json"), unk_token="[UNK]", **special
-    ).save_pretrained(folder)
+    tokenizer = Tokenizer.from_str(tiny.tokenizer_json())
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL).save_pretrained(
+        folder
+    )
     return folder
 
 
@@ -181,6 +190,57 @@ def test_other_folders_are_refused(tmp_path: Path, damage: Any, found: str) -> N
     with pytest.raises(CheckpointError, match=found):
         export_classifier(source, tmp_path / "model", release, trained_on="our mail")
     assert not (tmp_path / "model").exists()
+
+
+def _bare(folder: Path) -> None:
+    tokenizer = Tokenizer.from_str(tiny.tokenizer_json())
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL).save_pretrained(
+        folder
+    )
+
+
+def _cased(folder: Path) -> None:
+    settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": False, **SPECIAL}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def _with_new_tokens(folder: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.add_tokens([f"word {number}" for number in range(90)])
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (_bare, "AutoTokenizer makes other tokens"),
+        (_cased, "AutoTokenizer makes other tokens"),
+        (_with_new_tokens, "ids up to 175 and the model has 90 word embeddings"),
+    ],
+)
+def test_a_tokenizer_of_other_tokens_than_the_models_own_is_refused(
+    tmp_path: Path, change: Any, found: str
+) -> None:
+    source = saved(tmp_path / "source", "bert" if change is _cased else "lilt")
+    change(source)
+    release = tiny.release(name="classes")
+    with pytest.raises(CheckpointError, match=found):
+        export_classifier(source, tmp_path / "model", release, trained_on="our mail")
+    assert not (tmp_path / "model").exists()
+
+
+def test_windows_of_mpnet_are_as_long_as_it_has_positions(tmp_path: Path) -> None:
+    source = saved(tmp_path / "source", "mpnet", pad_token_id=1)
+    release = tiny.release(name="classes")
+    folder = export_classifier(source, tmp_path / "model", release, trained_on="our mail")
+    text = " ".join(["7"] * 66)
+    found = opened(folder).classify(Document.from_text(text), top_k=3).scores
+    inner = transformers.AutoModelForSequenceClassification.from_pretrained(source).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+    with torch.no_grad():
+        logits = inner(**tokenizer(text, return_tensors="pt")).logits
+    wanted = sorted(logits.softmax(-1)[0].tolist(), reverse=True)
+    assert [item.score for item in found] == pytest.approx(wanted, abs=1e-4)
 
 
 @pytest.mark.parametrize(

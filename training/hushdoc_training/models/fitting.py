@@ -10,7 +10,9 @@ from hushdoc_training.models import tokenizer_files
 WITHOUT_BOXES = ("bert", "roberta")
 """Architectures that read words alone."""
 
-COUNT_FROM_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "layoutlmv3", "lilt"})
+COUNT_FROM_PADDING = frozenset(
+    {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "layoutlmv3", "lilt"}
+)
 """Models that count positions as RoBERTa does: the first comes after the padding's id."""
 
 
@@ -43,14 +45,19 @@ def require_boxes(architecture: str, *, box_level: str, word_order: str) -> None
     )
 
 
-def require_tokenizer(config: Any, tokenizer_json: str) -> None:
-    """Raises unless a model has an embedding for each id, and means the padding's by it."""
+def require_vocabulary(config: Any, tokenizer_json: str) -> None:
+    """Raises unless a model has an embedding for each id of a tokenizer."""
     largest = tokenizer_files.largest_id(tokenizer_json)
     if largest >= config.vocab_size:
         raise CheckpointError(
             f"The tokenizer gives ids up to {largest} and the model has {config.vocab_size} word "
             "embeddings. Restore the tokenizer that the model was trained with."
         )
+
+
+def require_tokenizer(config: Any, tokenizer_json: str) -> None:
+    """Raises unless a model has an embedding for each id, and means the padding's by it."""
+    require_vocabulary(config, tokenizer_json)
     padding = tokenizer_files.special_tokens(tokenizer_json).pad_id
     if config.model_type in COUNT_FROM_PADDING and config.pad_token_id != padding:
         raise CheckpointError(
