@@ -23,6 +23,7 @@ from hushdoc.errors import (
     InputError,
     LimitExceededError,
 )
+from hushdoc.reading import directions
 
 SLACK = 0.01
 """A box may reach past its page by this share of the page's side, as services round and turned
@@ -193,21 +194,32 @@ def number(value: object) -> float:
 
 
 def shares(text: str, box: Box) -> Iterator[tuple[str, Box]]:
-    """Yields the words of a line with their parts of its box; tall boxes are cut across."""
+    """Yields the words of a line with their parts of its box; tall boxes are cut across.
+
+    Words of scripts that are written from right to left have their parts from the right.
+    """
     upright = box.y1 - box.y0 > 1.5 * (box.x1 - box.x0)
-    text = text.strip()
     first, extent = (box.y0, box.y1 - box.y0) if upright else (box.x0, box.x1 - box.x0)
-    place = 0
-    for word in text.split():
-        start = text.index(word, place)
-        place = start + len(word)
+    text = text.strip()
+    words = text.split()
+    order = range(len(words)) if upright else directions.from_left(words)
+    if any(place != number for number, place in enumerate(order)):
+        text = " ".join(words[place] for place in order)  # as it stands there, from the left
+    parts: dict[int, Box] = {}
+    stop = 0
+    for number in order:
+        start = text.index(words[number], stop)
+        stop = start + len(words[number])
         low = first + extent * start / len(text)
         # The last share ends where the box ends, whatever was rounded.
-        high = first + extent if place == len(text) else first + extent * place / len(text)
-        if upright:
-            yield word, Box(x0=box.x0, y0=low, x1=box.x1, y1=high)
-        else:
-            yield word, Box(x0=low, y0=box.y0, x1=high, y1=box.y1)
+        high = first + extent if stop == len(text) else first + extent * stop / len(text)
+        parts[number] = (
+            Box(x0=box.x0, y0=low, x1=box.x1, y1=high)
+            if upright
+            else Box(x0=low, y0=box.y0, x1=high, y1=box.y1)
+        )
+    for number, word in enumerate(words):
+        yield word, parts[number]
 
 
 def around(points: Iterable[Sequence[object]]) -> Corners:

@@ -8,7 +8,6 @@ boxes; the same boxes always get the same answer.
 
 from __future__ import annotations
 
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from statistics import median
 from hushdoc import arguments
 from hushdoc.document.document import Document, required
 from hushdoc.document.page import Box, Page, Word, union
+from hushdoc.reading import directions
 
 LINE_GAP = 1.2
 """Words of one line are at most this far apart, in heights of the higher one."""
@@ -209,15 +209,7 @@ def _distance(left: Box, right: Box) -> float | None:
 
 def _is_leftwards(words: Sequence[Word]) -> bool:
     """Returns whether most characters are written from right to left."""
-    balance = 0
-    for word in words:
-        for character in word.text[:64]:
-            if character.isascii():
-                balance -= character.isalpha()
-            else:
-                side = unicodedata.bidirectional(character)
-                balance += (side in ("R", "AL")) - (side == "L")
-    return balance > 0
+    return directions.balance(word.text for word in words) > 0
 
 
 def _blocks(lines: Sequence[_Line], usual: float, leftwards: bool, cuts: int) -> Iterator[_Line]:
