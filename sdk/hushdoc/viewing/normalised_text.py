@@ -129,6 +129,22 @@ def places(text: NormalisedText, wanted: Sequence[str]) -> Iterator[tuple[int, i
         yield number, text.starts[located[first][1]], text.stops[located[stop - 1][2] - 1]
 
 
+def places_of_words(
+    text: NormalisedText, wanted: Sequence[Sequence[str]]
+) -> Iterator[tuple[int, int, int]]:
+    """Yields where runs of words stand, whatever the punctuation around each; see `places`.
+
+    The words of `wanted` are `bare`.
+    """
+    located = []
+    for found in re.finditer(r"\S+", text.text):
+        word = bare(found[0])
+        start = found.start() + found[0].index(word)
+        located.append((word, start, start + len(word)))
+    for number, first, stop in Runs(wanted).find(word for word, _, _ in located):
+        yield number, text.starts[located[first][1]], text.stops[located[stop - 1][2] - 1]
+
+
 def _clusters(text: str) -> Iterator[tuple[int, int]]:
     """Yields runs of a character and its accents: what normalizing never reaches beyond."""
     start = 0

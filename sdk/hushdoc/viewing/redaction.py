@@ -26,7 +26,13 @@ from hushdoc.system import atomic_files
 from hushdoc.viewing import rendition
 from hushdoc.viewing.fields import ViewedField
 from hushdoc.viewing.matching import Covered, Runs
-from hushdoc.viewing.normalised_text import bare, normalised, normalised_with_places, places
+from hushdoc.viewing.normalised_text import (
+    bare,
+    normalised,
+    normalised_with_places,
+    places,
+    places_of_words,
+)
 from hushdoc.viewing.rectangles import filled, hidden
 
 if TYPE_CHECKING:
@@ -363,8 +369,12 @@ def _of_text(
         for item in fields:
             wanted = bare(normalised(text[item.start : item.stop]).strip())
             labels.setdefault(wanted, item.label)
-        names = list(labels.values())
-        for number, start, stop in places(normalised_with_places(text), list(labels)):
+        names, within = list(labels.values()), normalised_with_places(text)
+        words = [[bare(word) for word in wanted.split()] for wanted in labels]
+        for number, start, stop in (
+            *places(within, list(labels)),
+            *places_of_words(within, words),
+        ):
             if covered.cover(start, stop):
                 spans.add((start, stop))
                 counts[names[number]] += 1

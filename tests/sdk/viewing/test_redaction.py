@@ -319,6 +319,21 @@ def test_other_words_stay(field: str, elsewhere: str) -> None:
     assert left == f"{MARK} {elsewhere}"
 
 
+@pytest.mark.parametrize(
+    "elsewhere", ["Anna, MUSTER", "\u201eAnna\u201c (Muster).", "anna\n\u200bMuster:"]
+)
+def test_names_of_several_words_are_found_with_punctuation_around_each(elsewhere: str) -> None:
+    pieces = ["Anna", "Muster", "und", *elsewhere.split()]
+    words = tuple(word(text, 10 + 40 * n, 10, width=30) for n, text in enumerate(pieces))
+    asked = Document(id="d", pages=(Page(width=WIDTH, height=HEIGHT, words=words),))
+    assert texts(redact(asked, [Found(label="name", word_ids=(0, 1))])) == ["und"]
+    told = Document.from_text(f"Anna Muster und {elsewhere} Anna", id="t")
+    made = redact(told, [Found(label="name", start=0, stop=11)])
+    left = "".join(c for c in made.document.text.replace(MARK, "") if c.isalnum())
+    assert left == "undAnna"
+    assert made.counts == {"name": 2}
+
+
 def test_names_of_several_words_are_found_however_words_are_cut() -> None:
     spelled = ["Anna", "Muster", "x", "An\u00adna", "\u200b", "MUSTER,", "y", "Anna Muster", "Anna"]
     words = tuple(word(text, 10 + 40 * n, 10, width=30) for n, text in enumerate(spelled))
