@@ -244,6 +244,22 @@ def test_what_is_no_list_of_words_is_refused(content: str, tmp_path: Path) -> No
         PublicWords.read(tmp_path / "none.txt", overlap="none")
 
 
+@pytest.mark.parametrize("word", ["TAR\u0130H", "\u00df" * 24, "\u01f0"])
+def test_a_word_that_no_document_could_be_made_of_is_refused_before_anybody_votes(
+    word: str, tmp_path: Path
+) -> None:
+    """Documents are compared without case, which makes two characters of each of these letters."""
+    (tmp_path / "list.txt").write_text(f"jalan\n{word}\n", encoding="utf-8")
+    with pytest.raises(InputError, match="compared with as") as refused:
+        PublicWords.read(tmp_path / "list.txt", overlap="none")
+    assert refused.value.code == "BAD_WORDS"
+
+
+def test_a_list_of_words_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("jalan\n", encoding="utf-8-sig")
+    assert PublicWords.read(tmp_path / "list.txt", overlap="none").words == ("jalan",)
+
+
 def test_the_number_of_documents_shapes_nothing_that_is_released(tmp_path: Path) -> None:
     """Fewer documents give a claim, a run folder and a release of the same shape."""
     for number, documents in enumerate((PRIVATE, PRIVATE[:3])):

@@ -40,13 +40,17 @@ class PublicWords:
         """
         try:
             content = path.read_bytes()
-            lines = content.decode().split()
+            lines = content.decode("utf-8-sig").split()
         except (OSError, UnicodeDecodeError) as error:
             raise _refused(path, f"can't be read: {error}") from error
-        strange = [line for line in lines if not is_word(line)]
-        if strange:
-            raise _refused(path, f"has the line {strange[0][:40]!r}")
-        words = tuple(dict.fromkeys(map(embedding.normalised, lines)))
+        compared = {line: embedding.normalised(line) for line in lines}
+        for line, word in compared.items():
+            if not is_word(line):
+                raise _refused(path, f"has the line {line[:40]!r}")
+            if not is_word(word):  # of which no released document could be made
+                found = f"has the line {line!r}, which documents are compared with as {word!a}"
+                raise _refused(path, f"{found}: longer, or not of letters alone. Leave it out")
+        words = tuple(dict.fromkeys(compared.values()))
         if not 0 < len(words) <= MOST:
             raise _refused(path, f"has {len(words)} words")
         if overlap not in OVERLAPS:
