@@ -28,11 +28,11 @@ from hushdoc.synthetic_documents import (
     DRAWN,
     MAX_SHARD_BYTES,
     MAX_SHARDS,
-    SPECIFICATION,
     TASK,
     Contents,
     DrawnPage,
     Shard,
+    line_of,
 )
 from hushdoc.system import atomic_files
 from hushdoc_export import sealing
@@ -158,7 +158,7 @@ def _of_specifications(made: SyntheticCheckpoint) -> _Set:
         for one in made.specifications:
             labelled = released.document_of(one, made.labels)
             fields.update(span.label for span in labelled.spans)
-            line = _line(labelled_files.to_dict(labelled), one.to_dict())
+            line = line_of(labelled_files.to_dict(labelled), one.to_dict())
             yield one.id, line, released.image_of(one)
 
     text = "".join(json.dumps(one.to_dict(), sort_keys=True) for one in made.specifications)
@@ -188,7 +188,7 @@ def _of_pages(made: DrawnCheckpoint) -> _Set:
             with Image.open(io.BytesIO(image), formats=("PNG",)) as opened:
                 width, height = opened.size
             page = DrawnPage(id=name, width=width, height=height, document_type=prompt["label"])
-            yield name, _line(page.to_dict(), dict(prompt)), image
+            yield name, line_of(page.to_dict(), prompt), image
 
     digests = "".join(_digest(made.image(number)) for number in range(len(made.prompts)))
     return _Set(
@@ -213,7 +213,7 @@ def _of_chosen(made: ChosenCheckpoint) -> _Set:
 
     def items() -> Iterator[tuple[str, bytes, bytes]]:
         for labelled in made.documents:
-            line = _line(
+            line = line_of(
                 labelled_files.to_dict(chosen_checkpoint.released(labelled)), {"public": True}
             )
             yield labelled.document.id, line, chosen_checkpoint.image_of(labelled.document.pages[0])
@@ -237,10 +237,6 @@ def _of_chosen(made: ChosenCheckpoint) -> _Set:
 
 def _digest(content: bytes) -> str:
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
-def _line(document: dict[str, object], made_of: dict[str, object]) -> bytes:
-    return json.dumps({**document, SPECIFICATION: made_of}, ensure_ascii=False).encode() + b"\n"
 
 
 def _packed(drawn: _Drawn, certificate: Certificate) -> bytes:

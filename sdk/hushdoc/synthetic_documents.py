@@ -7,6 +7,8 @@ images-00000.safetensors      the PNG file of each document's page as bytes, by 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -105,11 +107,12 @@ class SyntheticDocument:
     What a model drew has no words, and a class as its document type where the model read classes;
     its specification is the class, the number of the layout, and the seed. That of a public
     page that was chosen says so, and is no more; of a moved one it is the class, the number of the
-    page and that of the copy.
+    page and that of the copy. The digest of its line tells whether that holds anything besides.
     """
 
     labelled: LabelledDocument
     specification: Mapping[str, Any]
+    digest: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +182,17 @@ class SyntheticDocuments:
         return len(self.documents)
 
 
+def line_of(document: Mapping[str, Any], specification: Mapping[str, Any]) -> bytes:
+    """Returns the line that a set has for a document."""
+    record = {**document, SPECIFICATION: specification}
+    return json.dumps(record, ensure_ascii=False).encode() + b"\n"
+
+
+def digest_of(line: bytes) -> str:
+    """Returns the digest of a document's line."""
+    return hashlib.sha256(line.removesuffix(b"\n")).hexdigest()
+
+
 def bad_documents(found: str) -> ArtifactError:
     """Returns the error of a set whose files do not hold what they declare."""
     return ArtifactError(
@@ -228,15 +242,14 @@ def _document(line: bytes, *, drawn: bool) -> SyntheticDocument:
         labelled = DrawnPage.from_dict(data, "a drawn page").labelled()
     else:
         labelled = labelled_files.from_dict(data)
-    return SyntheticDocument(labelled=labelled, specification=specification)
+    return SyntheticDocument(labelled=labelled, specification=specification, digest=digest_of(line))
 
 
 def _images(content: bytes) -> dict[str, bytes]:
-    return {
-        tensor.name: content[tensor.start : tensor.stop]
-        for tensor in safetensors_scan.scan(content).tensors
-        if tensor.dtype == "U8"
-    }
+    tensors = safetensors_scan.scan(content).tensors
+    if strange := [tensor.name for tensor in tensors if tensor.dtype != "U8"]:
+        raise bad_documents(f"{short_repr(strange[0])} among its images holds no bytes")
+    return {tensor.name: content[tensor.start : tensor.stop] for tensor in tensors}
 
 
 def _with_image(labelled: LabelledDocument, image: bytes) -> LabelledDocument:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import hushdoc_builders as build
+import numpy as np
 import pytest
 from PIL import Image
+from safetensors.numpy import load, save
 
 import hushdoc
 from hushdoc import Policy, SyntheticDocuments, verify
@@ -133,7 +135,7 @@ def _lines(change: Callable[[list[Any]], Any]) -> Callable[[dict[str, bytes]], N
     def changed(contents: dict[str, bytes]) -> None:
         lines = [json.loads(line) for line in contents["documents-00000.jsonl"].splitlines()]
         lines = change(lines) or lines
-        text = "".join(json.dumps(line) + "\n" for line in lines)
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         contents["documents-00000.jsonl"] = text.encode()
 
     return changed
@@ -144,6 +146,14 @@ def _shards(contents: dict[str, bytes]) -> None:
     (shard,) = manifest["preprocessing"]["shards"]
     manifest["preprocessing"]["shards"] = [shard, shard]
     contents["hushdoc.json"] = json.dumps(manifest).encode()
+
+
+def _with_floats(contents: dict[str, bytes]) -> None:
+    images = load(contents["images-00000.safetensors"])
+    with_secret = {**images, "secret": np.frombuffer(b"SECRET WORDS", dtype=np.float32)}
+    head = contents["images-00000.safetensors"]
+    metadata = json.loads(head[8 : 8 + int.from_bytes(head[:8], "little")])["__metadata__"]
+    contents["images-00000.safetensors"] = save(with_secret, metadata=metadata)
 
 
 def _exchanged(contents: dict[str, bytes]) -> None:
@@ -172,6 +182,7 @@ def _swapped(contents: dict[str, bytes]) -> None:
         _lines(lambda lines: [None, *lines[1:]]),
         _shards,
         _swapped,
+        _with_floats,
     ],
 )
 def test_signed_shards_that_do_not_hold_what_they_declare_are_refused(
@@ -200,6 +211,35 @@ def test_words_that_a_specification_does_not_give_are_found(
     made = sealed_anew(sealed, tmp_path / "new", _lines(change))
     documents = SyntheticDocuments.open(made, policy=policy())
     with pytest.raises(ArtifactError, match=found) as refused:
+        require_reproduced(documents)
+    assert refused.value.code == "DOCUMENTS_NOT_REPRODUCED"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda line: line.update(source={"reader": "pdf", "ocr": "SECRET", "ocr_pages": [0]}),
+        lambda line: line["pages"][0].update(image="SECRET.png"),
+        lambda line: line["pages"][0].update(frame=7),
+        lambda line: line.update(specification=dict(reversed(line["specification"].items()))),
+    ],
+    ids=["source", "image", "frame", "order"],
+)
+def test_a_line_that_holds_more_than_is_drawn_is_found(
+    change: Callable[[Any], Any], sealed: Path, tmp_path: Path
+) -> None:
+    """What no comparison of words, boxes and labels sees: the issuer's words would stand there."""
+
+    def changed(contents: dict[str, bytes]) -> None:
+        first, *others = contents["documents-00000.jsonl"].splitlines(keepends=True)
+        line = json.loads(first)
+        change(line)
+        first = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        contents["documents-00000.jsonl"] = b"".join([first, *others])
+
+    made = sealed_anew(sealed, tmp_path / "new", changed)
+    documents = SyntheticDocuments.open(made, policy=policy())
+    with pytest.raises(ArtifactError, match="holds more") as refused:
         require_reproduced(documents)
     assert refused.value.code == "DOCUMENTS_NOT_REPRODUCED"
 

@@ -24,7 +24,7 @@ from hushdoc.errors import (
     PrivacyError,
     UnsupportedFormatError,
 )
-from hushdoc.synthetic_documents import ADVERSARY
+from hushdoc.synthetic_documents import ADVERSARY, digest_of
 from hushdoc_export import synthetic
 from hushdoc_export.release import Release
 from hushdoc_training import drawn_checkpoint
@@ -209,6 +209,9 @@ def test_a_page_is_moved_anew_by_its_own_id_and_no_further_key(
         with pytest.raises(ArtifactError, match="another id or other keys") as refused:
             require_moved(replace(documents, documents=(changed, *others)), public.documents)
         assert refused.value.code == "DOCUMENTS_NOT_REPRODUCED"
+    more = replace(first, digest=digest_of(b'{"id": "page-00000", "more": 1}'))
+    with pytest.raises(ArtifactError, match="holds more"):
+        require_moved(replace(documents, documents=(more, *others)), public.documents)
 
 
 def test_one_document_more_is_one_vote_more_of_norm_one(

@@ -21,7 +21,7 @@ from hushdoc.errors import (
     PrivacyError,
 )
 from hushdoc.labels import LabelledDocument
-from hushdoc.synthetic_documents import ADVERSARY
+from hushdoc.synthetic_documents import ADVERSARY, digest_of
 from hushdoc_export import synthetic
 from hushdoc_export.release import Release
 from hushdoc_training import chosen_checkpoint, invented
@@ -102,8 +102,9 @@ def test_votes_choose_public_pages_and_their_set_says_so(vote: str, tmp_path: Pa
     for changed in (
         replace(first, specification={"public": True, "more": 1}),
         replace(first, labelled=renamed),
+        replace(first, digest=digest_of(b'{"source": {"reader": "pdf", "ocr": "SECRET"}}')),
     ):
-        with pytest.raises(ArtifactError, match="declares more|no public page"):
+        with pytest.raises(ArtifactError, match="declares more|no public page|holds more"):
             reproduction.require_public(
                 replace(documents, documents=(changed, *others)), [*FORMS, *RECEIPTS]
             )

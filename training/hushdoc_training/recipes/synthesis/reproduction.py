@@ -14,11 +14,20 @@ from typing import Any
 
 from PIL import Image
 
+from hushdoc import labelled_files
 from hushdoc.arguments import short_repr
 from hushdoc.document.page import Page
 from hushdoc.errors import ArtifactError
 from hushdoc.labels import LabelledDocument
-from hushdoc.synthetic_documents import CHOSEN, MOVED, SyntheticDocument, SyntheticDocuments
+from hushdoc.synthetic_documents import (
+    CHOSEN,
+    MOVED,
+    DrawnPage,
+    SyntheticDocument,
+    SyntheticDocuments,
+    digest_of,
+    line_of,
+)
 from hushdoc_training import chosen_checkpoint, drawn_checkpoint
 from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.drawn_checkpoint import KEYS
@@ -29,6 +38,9 @@ from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWord
 from hushdoc_training.recipes.synthesis.selection import MOST_COPIES, MOST_SIDE, Key
 from hushdoc_training.recipes.synthesis.simulators import distinct
 from hushdoc_training.synthetic_checkpoint import METHOD
+
+_PUBLIC = {"public": True}
+"""Specification of a public page that was chosen."""
 
 
 def require_reproduced(
@@ -104,7 +116,7 @@ def require_public(
     for number, item in enumerate(documents.documents):
         labelled = item.labelled
         same = pages.get(chosen_checkpoint.content(labelled))
-        if item.specification != {"public": True}:
+        if item.specification != _PUBLIC:
             raise _not_reproduced(f"{short_repr(labelled.document.id)} declares more than its page")
         if same is None or labelled.document.id != chosen_checkpoint.released(same).document.id:
             raise _not_reproduced(f"{short_repr(labelled.document.id)} is no public page")
@@ -112,6 +124,7 @@ def require_public(
             chosen_checkpoint.image_of(same.document.pages[0])
         ):
             raise _not_reproduced(f"{short_repr(labelled.document.id)} has another image")
+        _require_line(item, labelled_files.to_dict(chosen_checkpoint.released(same)), _PUBLIC)
         seen(number + 1, len(documents))
 
 
@@ -151,6 +164,8 @@ def require_moved(
             raise _not_reproduced(f"{short_repr(name)} shows another page than it names")
         if label != item.specification.get("label") or label not in classes:
             raise _not_reproduced(f"{short_repr(name)} has another class")
+        page = DrawnPage(id=name, width=side, height=side, document_type=label)
+        _require_line(item, page.to_dict(), {"label": label, "page": key[1], "copy": key[2]})
         seen(number + 1, len(documents))
 
 
@@ -204,6 +219,18 @@ def _require_same(item: SyntheticDocument, labels: str, listed: Set[str]) -> Non
         raise _not_reproduced(
             f"{short_repr(found.document.id)} has other {', '.join(differs)} than its "
             "specification gives"
+        )
+    _require_line(item, labelled_files.to_dict(drawn), made.to_dict())
+
+
+def _require_line(
+    item: SyntheticDocument, document: Mapping[str, Any], specification: Mapping[str, Any]
+) -> None:
+    """Raises where the line of a document that was compared holds anything besides."""
+    if item.digest != digest_of(line_of(document, specification)):
+        raise _not_reproduced(
+            f"the line of {short_repr(item.labelled.document.id)} is not the one that export "
+            "writes of it: it holds more, such as who read it, or is written otherwise"
         )
 
 
