@@ -155,21 +155,22 @@ def shares(lines: Sequence[Box], page: Page) -> npt.NDArray[np.float64]:
 def examples_of(
     squares: Sequence[Sequence[PageSquare]], codec: PageAutoencoder
 ) -> list[list[PageExample]]:
-    """Returns the examples of each document."""
-    every = [square for own in squares for square in own]
-    latents = encoded(codec, [square.shades for square in every])
-    masked = [square.mask for square in every if square.mask is not None]
-    layouts = encoded(codec, masked) if masked else None
-    examples = [
-        PageExample(
-            latent=latents[place],
-            layout=None if layouts is None else layouts[place],
-            label=square.label,
-        )
-        for place, square in enumerate(every)
+    """Returns the examples of each document, which is encoded alone.
+
+    In one pass others would decide how its latents are rounded, and a start's weights may be made
+    to turn a rounding into anything.
+    """
+    return [_examples(own, codec) if own else [] for own in squares]
+
+
+def _examples(own: Sequence[PageSquare], codec: PageAutoencoder) -> list[PageExample]:
+    latents = encoded(codec, [square.shades for square in own])
+    masked = [square.mask for square in own if square.mask is not None]
+    layouts = encoded(codec, masked) if masked else [None] * len(own)
+    return [
+        PageExample(latent=latent, layout=layout, label=square.label)
+        for square, latent, layout in zip(own, latents, layouts, strict=True)
     ]
-    rest = iter(examples)
-    return [[next(rest) for _ in own] for own in squares]
 
 
 def encoded(codec: PageAutoencoder, squares: Sequence[Floats]) -> torch.Tensor:
