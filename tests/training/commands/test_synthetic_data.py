@@ -264,6 +264,21 @@ def test_public_documents_leave_what_a_start_inherited(trained: Path, tmp_path: 
     assert [data.name for data in claim.public_data] == ["invented:receipt"]
 
 
+def test_no_score_on_private_documents_stands_beside_what_a_start_inherited(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They may be those that the guarantee is about, and the score has no noise."""
+    tests = tmp_path / "tests.jsonl"
+    labelled_files.write(tests, invented.documents(seed=5, count=2, config=RECEIPTS))
+    more = ("--public", "--start", trained, "--documents", "2", "--labels", "fields")
+    more = (*more, "--test", tests)
+    out = tmp_path / "public"
+    assert kie(out, Path("invented:receipt"), *more) == 2
+    assert "may be the protected ones" in capsys.readouterr().err
+    assert not out.exists()
+    assert kie(out, Path("invented:receipt"), *more, "--public-test") == 0
+
+
 def test_what_is_not_verified_is_not_learned_from(
     sealed: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

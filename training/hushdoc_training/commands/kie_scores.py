@@ -21,6 +21,7 @@ from hushdoc_training.commands.training_options import of_invented, takes_noise
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hushdoc.certificate.claim import Claim
     from hushdoc.commands.parsing import CommandParser
     from hushdoc.labels import LabelledDocument
     from hushdoc_training.data.splits import Copy
@@ -98,18 +99,31 @@ def check(options: argparse.Namespace) -> None:
             "--public-test, --test-copies and --test-providers are of --test; give --test too"
         )
     private = takes_noise(options)
-    if options.synthetic and "--test" in _private_options(options):
-        options.refuse_usage(
-            "--test shows a score on documents that may be the protected ones, which the guarantee "
-            "of a set of synthetic documents does not cover: say with --public-test that they are "
-            "public, or leave it"
-        )
+    if options.synthetic:
+        _refuse_uncovered(options)
     asked = " and ".join(_private_options(options))
     if private and asked and options.private_numbers == "hidden":
         options.refuse_usage(
             f"{asked} shows a score on private documents, which "
             "no noise protects: say with --private-numbers shown-unused that nothing is decided "
             "by it, or shown if it is; --public-test says that documents of --test are public"
+        )
+
+
+def check_start(options: argparse.Namespace, before: Claim | None) -> None:
+    """Refuses the same beside a start that was trained on synthetic documents (exit code 2)."""
+    from hushdoc_training import inherited_claims
+
+    if not takes_noise(options) and inherited_claims.is_inherited(before):
+        _refuse_uncovered(options)
+
+
+def _refuse_uncovered(options: argparse.Namespace) -> None:
+    if "--test" in _private_options(options):
+        options.refuse_usage(
+            "--test shows a score on documents that may be the protected ones, which the guarantee "
+            "of a set of synthetic documents does not cover: say with --public-test that they are "
+            "public, or leave it"
         )
 
 

@@ -283,6 +283,7 @@ def _train(
     )
     if plan is not None:
         kie_settings.require_unit(options, start)
+    kie_scores.check_start(options, start.claim)
     if kie_start.is_checkpoint(options.start):
         configuration.keep_of_start(options, kie_data.settled(start))
     print(kie_data.kept(start))
