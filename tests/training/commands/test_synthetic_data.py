@@ -325,6 +325,8 @@ def test_clauses_and_questions_take_a_set_too(
     with pytest.raises(SystemExit):
         main([*clauses, "--mode", "dp-sgd", *told, str(tmp_path / "no")])
     assert "--mode dp-sgd" in capsys.readouterr().err
+    assert main([*clauses, "--data", str(sealed), "--out", str(tmp_path / "no")]) == 3
+    assert "--synthetic POLICY" in capsys.readouterr().err
     questions = ["train", "docvqa", "--start", "small", "--max-tokens", "64", "--quiet"]
     assert main([*questions, *told, str(tmp_path / "docvqa")]) == 0
     written = json.loads((tmp_path / "docvqa" / "checkpoint" / "claim.json").read_text())

@@ -152,6 +152,7 @@ def read_messages(location: str, invented: int) -> list[Message]:
     if labelled.recognises(Path(location)):
         every = dataset.read(dataset.Source(location=location))
         return [_message(one.document.id, one) for one in every]
+    dataset.refuse_releases(Path(location))
     path = labelled_texts.find(Path(location))
     found = labelled_texts.read_messages(path)
     labelled_texts.require_distinct(found, path)

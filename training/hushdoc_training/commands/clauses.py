@@ -97,12 +97,14 @@ def _corpora(
     """Returns what to train on and what to score on."""
     from hushdoc_training import labelled_texts
     from hushdoc_training.crf import corpus
+    from hushdoc_training.data import dataset
 
     location = options.data
     texts: Sequence[Contract]
     if sealed is not None:
         texts = list(map(labelled_texts.contract_of, sealed))
     elif not location.startswith("invented:"):
+        dataset.refuse_releases(Path(location))
         path = labelled_texts.find(Path(location))
         if path.suffix in (".conll", ".txt"):
             alone = options.sentences_are_documents
@@ -181,6 +183,7 @@ def read_texts(location: str, documents: int | None) -> list[Contract]:
     """Returns the contracts of a file or folder, at most so many, or INVENTED ones."""
     from hushdoc.errors import AnnotationError
     from hushdoc_training import labelled_texts
+    from hushdoc_training.data import dataset
     from hushdoc_training.invented import clause_contracts
 
     if location == INVENTED:
@@ -189,6 +192,7 @@ def read_texts(location: str, documents: int | None) -> list[Contract]:
         raise AnnotationError(
             f"'{location}' is not known; expected '{INVENTED}'. Give that, or a file."
         )
+    dataset.refuse_releases(Path(location))
     return labelled_texts.read_contracts(labelled_texts.find(Path(location)))[:documents]
 
 

@@ -180,7 +180,8 @@ def refuse_releases(path: Path) -> None:
         raise AnnotationError(
             f"'{printable(path)}' is a sealed artifact, whose documents are read only once it is "
             "verified. Name the policy that a set of synthetic documents has to satisfy: with "
-            "`--synthetic POLICY` to train on it, with `--layouts-policy POLICY` for its layouts."
+            "`--synthetic POLICY` to train on it (kie, docvqa, clauses, images), with "
+            "`--layouts-policy POLICY` for its layouts."
         )
     if any((folder / name).is_file() for name in ("checkpoint.json", "run.json")):
         raise AnnotationError(
