@@ -245,8 +245,12 @@ def _asked_marks(text: str, places: list[int]) -> list[re.Match[str]]:
     """Returns the candidates that begin at some places, if they do not begin before."""
     found = []
     for place in places:
-        mark, before = _CANDIDATE.match(text, place), text[place - 1 : place] or " "
-        if mark and not any(text[place] in group and before in group for group in _MARK_GROUPS):
+        before = text[place - 1 : place] or " "
+        # First, as a long run of marks would be matched at each of them.
+        if any(text[place] in group and before in group for group in _MARK_GROUPS):
+            continue
+        mark = _CANDIDATE.match(text, place)
+        if mark:
             found.append(mark)
     return found
 

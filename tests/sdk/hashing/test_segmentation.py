@@ -198,6 +198,15 @@ def test_hostile_text_takes_linear_time(name: str) -> None:
     assert time.process_time() - began < 20
 
 
+@pytest.mark.parametrize("marks", ["!", "?", "。", ".!", "!'"])
+def test_a_long_run_of_marks_takes_linear_time(marks: str) -> None:
+    text = marks * (400_000 // len(marks))
+    began = time.process_time()
+    assert segmentation.sentences(text)[-1][1] == len(text)
+    # Less than 2 s; where each mark is looked at from all before it, minutes.
+    assert time.process_time() - began < 20
+
+
 @pytest.mark.slow
 def test_fifty_megabytes_on_one_line_are_read() -> None:
     line = "the party of the first part shall indemnify the other, "
