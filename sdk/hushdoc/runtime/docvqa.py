@@ -369,17 +369,14 @@ def _placed(
 
     What was written freely has the words that are most like it, if any are.
     """
-    texts = [word.text for word in page.words]
     words: range | None = candidate.words
     if candidate.text is not None:
-        words = matching.most_alike(candidate.text, texts)
+        words = matching.most_alike(candidate.text, [word.text for word in page.words])
     if words is None:
         return Answer(text=candidate.text, score=candidate.score, null_score=null_score)
     placed = [page.words[index] for index in words]
     return Answer(
-        text=" ".join(texts[index] for index in words)
-        if candidate.text is None
-        else candidate.text,
+        text=" ".join(word.text for word in placed) if candidate.text is None else candidate.text,
         score=candidate.score,
         page=number,
         word_ids=tuple(ids[index] for index in words),

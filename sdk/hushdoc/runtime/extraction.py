@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from hushdoc.document.page import Box, Page, union
 from hushdoc.document.provenance import Source
@@ -372,9 +373,24 @@ def of_text(text: str, label: str, start: int, stop: int, score: float) -> Field
     )
 
 
-def of_page(page: Page, number: int, label: str, start: int, stop: int, score: float) -> Field:
-    """Returns a field of the text that a page's words make, joined by single spaces."""
-    ends = np.cumsum([len(word.text) + 1 for word in page.words])
+def word_ends(page: Page) -> npt.NDArray[np.int64]:
+    """Returns where each word and the space behind it end in the text that a page's words make."""
+    return np.cumsum([len(word.text) + 1 for word in page.words])
+
+
+def of_page(
+    page: Page,
+    number: int,
+    ends: npt.NDArray[np.int64],
+    label: str,
+    start: int,
+    stop: int,
+    score: float,
+) -> Field:
+    """Returns a field of the text that a page's words make, joined by single spaces.
+
+    `ends` are its `word_ends`, which all fields of a page share.
+    """
     first, last = int(np.searchsorted(ends, start, "right")), int(np.searchsorted(ends, stop))
     return of_words(page, number, label, range(first, last + 1), score)
 

@@ -19,7 +19,15 @@ from hushdoc.document.document import Document
 from hushdoc.hashing import segmentation
 from hushdoc.labels import OUTSIDE, LabelSet, spans_from_tags
 from hushdoc.runtime.encoding import texts_of
-from hushdoc.runtime.extraction import Extraction, Field, StageClock, judged, of_page, of_text
+from hushdoc.runtime.extraction import (
+    Extraction,
+    Field,
+    StageClock,
+    judged,
+    of_page,
+    of_text,
+    word_ends,
+)
 from hushdoc.runtime.hashed.chains import (
     Flags,
     Offsets,
@@ -100,7 +108,9 @@ class HashedCRFModel(FieldModel):
             if document.text is not None:
                 fields += [of_text(text, *item) for item in found]
             else:
-                fields += [of_page(document.pages[number], number, *item) for item in found]
+                page = document.pages[number]
+                ends = word_ends(page)
+                fields += [of_page(page, number, ends, *item) for item in found]
         sure, unsure = judged(fields, self.scoring)
         return Extraction(
             document_id=document.id,
