@@ -16,6 +16,10 @@ MAX_WORD_CHARACTERS = 10_000
 MAX_SIDE = 10_000_000
 """No page of any document is longer (pixels, or the units of the file it is read from)."""
 
+MAX_NAME_CHARACTERS = 4096
+"""No name of an image in a document's JSON is longer: to resolve one takes the square of its
+length, and no file of Linux has a longer path."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadingLimits:
@@ -96,6 +100,10 @@ def named_image(name: object, folder: Path | None) -> Path | None:
         return None
     if not isinstance(name, str):
         raise MalformedError(f"the name of an image is {type(name).__name__}, not a string")
+    if len(name) > MAX_NAME_CHARACTERS:
+        raise MalformedError(
+            f"the name of an image has {len(name)} characters, more than {MAX_NAME_CHARACTERS}"
+        )
     path = folder / name
     try:
         inside = path.resolve().is_relative_to(folder.resolve())

@@ -270,9 +270,10 @@ def _from_own(data: Any, path: Path | None, limits: ReadingLimits) -> Document:
         raise InputError(
             f"It holds {type(data).__name__}, expected an object written from Document.to_dict()."
         )
+    pages = data.get("pages")
+    if isinstance(pages, list) and len(pages) > limits.max_pages:
+        raise too_many_pages(arguments.printable(data.get("id"), 200), len(pages), limits)
     document = Document.from_dict(data, folder=None if path is None else path.parent)
-    if len(document.pages) > limits.max_pages:
-        raise too_many_pages(document.id, len(document.pages), limits)
     if sum(len(page.words) for page in document.pages) > limits.max_words:
         raise too_many_words(document.id, limits)
     pages = tuple(

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from PIL import Image
 
 import hushdoc
 from hushdoc.document.document import Document
-from hushdoc.errors import InputError
+from hushdoc.errors import InputError, LimitExceededError
 from hushdoc.reading import page_image
 from hushdoc.reading.opening import open_document
 
@@ -75,6 +76,25 @@ def test_links_in_a_circle_open_nothing(home: Path) -> None:
     # Versions of Python differ in which of the two tells it.
     with pytest.raises(InputError):
         page_image(open_document(home / "uploads/a.json").pages[0])
+
+
+def test_a_name_longer_than_any_path_is_refused_at_once(home: Path) -> None:
+    path = home / "uploads/a.json"
+    path.write_text(json.dumps(naming("a/" * 2**20 + "x.png")))
+    began = time.process_time()
+    with pytest.raises(InputError, match="has 2097157 characters, more than 4096"):
+        open_document(path)
+    assert time.process_time() - began < 5  # hours, where it is resolved
+
+
+def test_pages_are_counted_before_their_images_are_looked_for(home: Path) -> None:
+    told = naming("a/" * 2000 + "x.png")
+    path = home / "uploads/a.json"
+    path.write_text(json.dumps({**told, "pages": told["pages"] * 2000}))
+    began = time.process_time()
+    with pytest.raises(LimitExceededError, match="'x' has 2000 pages; at most 1000"):
+        open_document(path)
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("way", OUTSIDE)
