@@ -45,6 +45,9 @@ main { max-width: 90rem; }
 """
 
 
+_LONGEST_JPEG = 65_500
+"""The longest side (pixels) of an image that libjpeg writes."""
+
 Numbered = tuple[int, ViewedField, bool]
 """A field, its number in the answer, and whether it is below the threshold."""
 
@@ -176,7 +179,7 @@ def _image(shown: Page) -> str:
     stream = io.BytesIO()
     image = rendition.background(shown, None)
     # A photo as PNG is many times larger; text on white is sharper as PNG.
-    if shown.image is None:
+    if shown.image is None or max(image.size) > _LONGEST_JPEG:
         image.save(stream, format="PNG", optimize=True)
         subtype = "png"
     else:

@@ -233,7 +233,7 @@ def _with_legend(
     """Returns the image with its legend in a strip below it."""
     from PIL import Image, ImageDraw
 
-    font = font_of(max(14, round(max(canvas.size) / 70)))
+    font = font_of(max(14, round(rendition.extent(*canvas.size) / 70)))
     line = round(font.getbbox("Ag")[3] * 1.7)
     rows = _wrapped(entries, font, canvas.width - 2 * line, line)
     total = Image.new("RGB", (canvas.width, canvas.height + line * len(rows) + line), PAPER)

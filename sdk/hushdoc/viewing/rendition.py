@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
 
 MIN_WIDTH = 900
-"""Pages narrower than this (pixels) are drawn larger, so that captions can be read."""
+"""Pages narrower than this (pixels) are drawn larger, so that captions can be read, unless that
+takes more pixels than may be read."""
+
+SLENDER = 4
+"""Of pages so many times as long as wide sizes follow the shorter side: letters would be wider than
+the page."""
 
 INK, PAPER, RULE = (45, 45, 45), (255, 255, 255), (205, 205, 205)
 
@@ -32,12 +37,12 @@ class View:
     @property
     def unit(self) -> int:
         """The width of a thin line."""
-        return max(2, round(max(self.width, self.height) / 700))
+        return max(2, round(extent(self.width, self.height) / 700))
 
     @property
     def font_size(self) -> int:
         """The size of captions."""
-        return max(12, round(max(self.width, self.height) / 80))
+        return max(12, round(extent(self.width, self.height) / 80))
 
     def place(self, box: Box, *, margin: int = 0) -> tuple[int, int, int, int]:
         """Returns where a box stands in the image, grown by a margin and kept inside."""
@@ -48,6 +53,11 @@ class View:
             min(self.width - 1, round(box.x1 * across) + margin),
             min(self.height - 1, round(box.y1 * down) + margin),
         )
+
+
+def extent(width: int, height: int) -> int:
+    """Returns what sizes on an image follow: its longer side, but of slender ones."""
+    return min(max(width, height), SLENDER * min(width, height))
 
 
 def require_pillow() -> None:
@@ -70,9 +80,10 @@ def background(page: Page, image: Image.Image | Path | str | None) -> Image.Imag
         return _rendition(page)
     drawn = found if isinstance(found, Image.Image) else _opened(Path(found), page)
     drawn = drawn.convert("RGB")
-    if drawn.width < MIN_WIDTH:
-        height = round(drawn.height * MIN_WIDTH / drawn.width)
-        return drawn.resize((MIN_WIDTH, height), Image.Resampling.LANCZOS)
+    larger = MIN_WIDTH, round(drawn.height * MIN_WIDTH / drawn.width)
+    most = (page.limits or ReadingLimits()).max_pixels
+    if drawn.width < MIN_WIDTH and larger[0] * larger[1] <= most:
+        return drawn.resize(larger, Image.Resampling.LANCZOS)
     return drawn
 
 

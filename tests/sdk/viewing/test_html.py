@@ -167,3 +167,10 @@ def test_a_plain_text_is_shown_whole_with_its_fields() -> None:
     assert page.count('id="box-0"') == page.count('href="#box-0"') == 1
     # A field inside another has its row, not an underline of its own.
     assert 'id="field-1"' in page
+
+
+def test_an_image_that_is_too_long_for_jpeg_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "long.png"
+    Image.new("L", (20, 66_000), 255).save(path)
+    asked = Document.from_words(["a"], [(1, 1, 9, 9)], width=20, height=66_000, image=path)
+    assert "data:image/png;base64," in to_html(asked, Answer(fields=[]))

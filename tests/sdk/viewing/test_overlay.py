@@ -212,3 +212,21 @@ def test_huge_pages_are_refused() -> None:
     asked = Document.from_words(["a"], [(0, 0, 9, 9)], width=900_000, height=900_000).pages[0]
     with pytest.raises(LimitExceededError, match="page's width and height"):
         overlay(asked, [])
+
+
+def test_a_slender_page_takes_no_more_pixels_than_may_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "slender.png"
+    Image.new("L", (100, 100_000), 255).save(path)
+    word = Word(text="x", box=Box(x0=10, y0=10, x1=50, y1=30))
+    asked = Page(width=100, height=100_000, words=(word,), image=path)
+    # Nine times as wide it would have 810 million pixels, and letters as high as 14 pages.
+    drawn = overlay(asked, [found(asked, "total", 0)])
+    assert drawn.width == 100
+    assert drawn.height < 100_200
+
+
+def test_letters_of_a_receipt_are_no_larger_than_its_width_allows() -> None:
+    receipt = drawing.View(page=page(), width=900, height=18_000)
+    assert (receipt.font_size, receipt.unit) == (45, 5)
+    sheet = drawing.View(page=page(), width=1654, height=2339)
+    assert (sheet.font_size, sheet.unit) == (29, 3)
