@@ -21,6 +21,9 @@ _TOGETHER = 256
 _BLOCK = 1024
 """Covers that are compared at once, so that memory stays small."""
 
+_CAREFUL = 0.999
+"""What is compared is a little more than needs to be, whatever is rounded."""
+
 
 def filled(width: int, height: int, places: Sequence[tuple[int, int, int, int]]) -> Array:
     """Returns for each pixel, row by row, whether one of (x0, y0, x1, y1), ends left out, is on it.
@@ -58,11 +61,17 @@ def hidden(boxes: Sequence[Box], covers: Sequence[Box], share: float) -> list[bo
     for start in range(0, len(order), _TOGETHER):
         chosen = order[start : start + _TOGETHER]
         some = every[chosen]
-        low, high = some[:, :2].min(axis=0), some[:, 2:].max(axis=0)
+        # Of a box that is hidden enough, as much of each side is; all others need no comparison.
+        least = _CAREFUL * share * (some[:, 2:] - some[:, :2])
+        low, high = (some[:, :2] + least).min(axis=0), (some[:, 2:] - least).max(axis=0)
         near = over[(over[:, :2] <= high).all(axis=1) & (over[:, 2:] >= low).all(axis=1)]
+        near = near[(near[:, 2:] - near[:, :2] >= least.min(axis=0)).all(axis=1)]
         for first in range(0, len(near), _BLOCK):
-            shares = _shares(some[:, None], near[None, first : first + _BLOCK])
-            found[chosen] |= (shares > share).any(axis=1)
+            left = np.flatnonzero(~found[chosen])
+            if not len(left):
+                break
+            shares = _shares(some[left, None], near[None, first : first + _BLOCK])
+            found[chosen[left]] = (shares > share).any(axis=1)
     hides: list[bool] = found.tolist()
     return hides
 

@@ -93,6 +93,22 @@ def test_pages_full_of_rectangles_are_filled_at_once() -> None:
     assert time.thread_time() - begun < 10
 
 
+def test_boxes_under_very_many_covers_are_found_at_once() -> None:
+    whole = Box(x0=0, y0=0, x1=9000, y1=9000)
+    small = [Box(x0=i % 90, y0=i // 90, x1=i % 90 + 1, y1=i // 90 + 1) for i in range(6_000)]
+    begun = time.thread_time()
+    assert all(hidden([whole] * 6_000 + small, [whole] * 6_000 + small, 0.3))
+    assert time.thread_time() - begun < 5  # each box with each cover takes 15
+
+
+def test_slender_covers_across_large_boxes_take_little_time() -> None:
+    across = [Box(x0=0, y0=i, x1=9000, y1=i + 10) for i in range(14_000)]
+    down = [Box(x0=i, y0=0, x1=i + 1, y1=9000) for i in range(14_000)]
+    begun = time.thread_time()
+    assert not any(hidden(across, down, 0.3))
+    assert time.thread_time() - begun < 3
+
+
 def rows(number: int) -> tuple[int, int]:
     return number % 50, number // 50
 
