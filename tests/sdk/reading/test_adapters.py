@@ -102,6 +102,14 @@ def test_doclings_words_have_the_boxes_of_their_paragraphs_and_cells(fixtures: P
     assert page.words[9].box.to_list() == [212, 339, 369, 363]
 
 
+def test_doclings_pages_have_one_number_each(fixtures: Path) -> None:
+    data = json.loads((fixtures / "docling.json").read_text())
+    for name in ("01", " 1", "\u0661"):
+        twice = {**data, "pages": {**data["pages"], name: data["pages"]["1"]}}
+        with pytest.raises(UnsupportedFormatError, match="two of its pages have one number"):
+            reading.from_docling(twice)
+
+
 def test_pages_without_a_size_in_pixels_get_one(fixtures: Path) -> None:
     data = json.loads((fixtures / TEXTRACT).read_text())
     (nominal,) = reading.from_textract(data).pages

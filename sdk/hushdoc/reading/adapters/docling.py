@@ -40,6 +40,8 @@ def from_docling(
     with reading_as("a DoclingDocument", id):
         data = _unwrapped(data)
         pieces: dict[int, list[_Piece]] = {int(name): [] for name in data["pages"]}
+        if len(pieces) != len(data["pages"]):  # each would be read as often as it is named
+            raise MalformedError("two of its pages have one number")
         groups: set[str] = set()
         for item in _items(data):
             for piece in _pieces(item, data, groups, id):
