@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from private_simulator import example_records, make_plan, small_model, squares
+from private_simulator import (
+    example_records,
+    known_streams,
+    make_plan,
+    small_model,
+    squares,
+)
 
 from hushdoc.accounting import rdp
 from hushdoc.accounting.mechanism import RepeatAndSelect
@@ -62,10 +69,12 @@ def test_no_number_of_runs_below_one(wrong: dict[str, float]) -> None:
         Selection(expected_runs=2, distribution="poisson")  # would sometimes release nothing
 
 
-def candidate(score: float, plan: PrivacyPlan = PLAN, *, steps: int = 3) -> Candidate[float]:
+def candidate(
+    score: float, plan: PrivacyPlan = PLAN, *, steps: int = 3, unit: str | None = "document"
+) -> Candidate[float]:
     model = small_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    records = Records(example_records(), unit="document")
+    records = Records(example_records(), unit=unit) if unit else example_records()
     with PrivateTraining(
         plan, model, optimizer, records=records, losses=squares(model)
     ) as training:
@@ -105,6 +114,30 @@ def test_runs_of_different_mechanisms_have_no_best(monkeypatch: pytest.MonkeyPat
     plans = iter([PLAN, make_plan(noise_multiplier=50.0, steps=3)])
     with pytest.raises(PrivacyError, match="accounted for where all execute the same"):
         best_of(Selection(expected_runs=2), [1], lambda _: candidate(1.0, next(plans)))
+
+
+def test_runs_that_protect_different_units_have_no_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of equal noise and rate: a document that is several records of one of them costs more."""
+    monkeypatch.setattr(Selection, "draw", lambda *_: 2)
+    windows = replace(PLAN, privacy_unit="sequence")
+    for unit, plan in (("sequence", windows), (None, PLAN)):
+        runs = iter([candidate(1.0, plan, unit=unit), candidate(2.0)])
+        with pytest.raises(PrivacyError, match="nor what one record is"):
+            best_of(Selection(expected_runs=2), [1], lambda _, runs=runs: next(runs))
+
+
+def test_noise_of_a_run_that_was_not_chosen_has_to_be_secret_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which run is the best depends on the others: whoever knows their noise learns of it."""
+    monkeypatch.setattr(Selection, "draw", lambda *_: 2)
+    with known_streams(noise=SecretStream(key=bytes(32))):
+        runs = [candidate(1.0)]
+    runs.append(candidate(2.0))
+    best = best_of(Selection(expected_runs=2), [1], lambda _: runs.pop(0))
+    with pytest.raises(PrivacyError) as refused:
+        receipts.claim_of_best(best, "forms")
+    assert refused.value.code == "KNOWN_RANDOMNESS"
 
 
 def test_what_was_read_of_a_run_that_was_not_chosen_counts(monkeypatch: pytest.MonkeyPatch) -> None:

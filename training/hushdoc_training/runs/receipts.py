@@ -236,6 +236,8 @@ def claim_of_best(
     """
     trained = best.training
     trained.view.require_known()
+    for receipt in best.receipts:  # of all: which of them was chosen depends on each
+        certifiable_unit(receipt)
     one = _executed(
         trained.receipt,
         trained.view,

@@ -127,15 +127,16 @@ def best_of(
         run: Trains from the start with a setting.
 
     Raises:
-        PrivacyError: Two trainings did not execute the same mechanism, one executed something
-            else than its plan, or one went on from what another had left (TRAINED_BEFORE).
+        PrivacyError: Two trainings did not execute the same mechanism for the same unit, one
+            executed something else than its plan, or one went on from what another had left
+            (TRAINED_BEFORE).
         ValueError: There is no setting.
     """
     if not settings:
         raise ValueError("settings is empty; expected at least one.")
     stream = SecretStream()
     best: Candidate[Outcome] | None = None
-    executed: Mechanism | None = None
+    executed: tuple[Mechanism, str | None] | None = None
     made: list[tuple[Receipt, PrivateView]] = []
     for _ in range(selection.draw(stream)):
         found = run(settings[int(stream.choices(1, len(settings))[0])])
@@ -147,14 +148,14 @@ def best_of(
             trained.view.note(EARLY_END)
         receipt = trained.receipt
         trained.plan.require_executed(receipt)
-        mechanism = receipt.mechanism()
-        if executed not in (None, mechanism):
+        ran = receipt.mechanism(), receipt.privacy_unit
+        if executed not in (None, ran):
             raise PrivacyError(
-                f"One training executed {mechanism} and another {executed}; the best of several is "
-                "accounted for where all execute the same. Let settings change neither noise, "
-                "sampling rate nor steps."
+                f"One training executed (mechanism, unit) {ran} and another {executed}; the best "
+                "of several is accounted for where all execute the same. Let settings change "
+                "neither noise, sampling rate and steps nor what one record is."
             )
-        executed = mechanism
+        executed = ran
         made.append((receipt, trained.view))
         if best is None or _value(found) > _value(best):
             best = found
