@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from types import ModuleType
@@ -116,3 +117,11 @@ def test_what_cannot_be_read_is_never_written(build: ModuleType) -> None:
         build.claim(build.guarantee(adversary="everybody")).to_json()
     with pytest.raises(ValueError, match="finite"):
         build.claim(build.guarantee(epsilon=math.inf)).to_json()
+
+
+@pytest.mark.parametrize(
+    "numbers", [{"epsilon": 1.0}, {"delta": 1e-5}, {"profile": ((1.0, 1e-5),)}]
+)
+def test_no_guarantee_has_no_numbers(build: ModuleType, numbers: dict[str, Any]) -> None:
+    with pytest.raises(CertificateError, match="kind is none, so epsilon and delta must be null"):
+        build.claim(dataclasses.replace(build.no_guarantee(), **numbers)).to_json()

@@ -243,6 +243,20 @@ def test_a_policy_is_read_from_toml(build: ModuleType, key: Any, tmp_path: Path)
         Policy.from_toml(path)
 
 
+def test_a_policy_finds_its_files_from_wherever_it_is_read(
+    build: ModuleType, key: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list that was looked for beside the working directory would be none, and revoke nothing."""
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "trust.json").write_bytes(build.trust(key).to_json())
+    (tmp_path / "policy.toml").write_text(f'{TOML}revocations = "keys/list.jsonl"\n')
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    policy = Policy.from_toml(Path("..") / "policy.toml")
+    assert policy.revocations is not None
+    assert policy.revocations.resolve() == tmp_path / "keys" / "list.jsonl"
+
+
 def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="can't be read"):
         Policy.from_toml(tmp_path / "policy.toml")
