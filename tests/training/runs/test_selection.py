@@ -19,7 +19,7 @@ from private_simulator import (
 
 from hushdoc.accounting import rdp
 from hushdoc.accounting.mechanism import RepeatAndSelect
-from hushdoc.certificate.claim import Claim
+from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.engine import PrivateTraining
@@ -94,8 +94,19 @@ def test_the_best_is_claimed_at_the_price_of_choosing_it() -> None:
     best = best_of(selection, [0.1, 0.2], run)
     if len(scores) > 1:
         assert best.outcome == max(scores[1:])
-    claim = receipts.claim_of_best(best, "forms")
+    public = PublicData(
+        name="weights", uses=("pretraining",), privacy_status="x", overlap_with_protected="unknown"
+    )
+    claim = receipts.claim_of_best(best, "forms", (public,), training={"rates": 2})
     [guarantee] = claim.guarantees
+    # What was read beside, and what is assumed, is what one training alone says.
+    alone = receipts.claim_of(best.training, "forms", (public,), training={"rates": 2})
+    assert claim.data_accesses == alone.data_accesses
+    assert any("test" in access.purpose for access in claim.data_accesses)
+    assert {*alone.guarantees[0].assumes} < {*guarantee.assumes}
+    assert claim.public_data == alone.public_data == (public,)
+    assert claim.training["rates"] == alone.training["rates"]
+    assert claim.training["selection"]["expected_runs"] == 3
     event = claim.transcripts["training"]
     assert event == RepeatAndSelect(
         event=best.training.receipt.mechanism(), distribution="geometric", expected_runs=3.0
