@@ -18,7 +18,7 @@ from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
 from hushdoc.artifact import artifact
 from hushdoc.certificate import adversaries, recompute
-from hushdoc.certificate.claim import Claim, Guarantee
+from hushdoc.certificate.claim import Claim, DataAccess, Guarantee, PublicData
 from hushdoc.errors import PrivacyError
 from hushdoc.policy.policy import Policy
 from hushdoc.signing import keys
@@ -26,6 +26,7 @@ from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc_training.federated import claims
 from hushdoc_training.federated.claims import Executed
 from hushdoc_training.federated.plan import FederatedPlan
+from hushdoc_training.privacy import claims as privacy_claims
 from hushdoc_training.receipt import Receipt
 from hushdoc_training.runs.receipts import Declared
 
@@ -146,6 +147,36 @@ def test_plain_averages_guarantee_nothing_against_anybody() -> None:
     assert [item.adversary for item in claim.guarantees] == list(claims.ADVERSARIES)
     assert claim.data_accesses[0].treatment == "unaccounted"
     Claim.from_json(claim.to_json())
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_what_is_declared_stands_in_the_claim(private: bool) -> None:
+    read = DataAccess(data="forms", purpose="counts", accounted_in=(), treatment="unaccounted")
+    public = PublicData(
+        name="weights", uses=("pretraining",), privacy_status="x", overlap_with_protected="partial"
+    )
+    declared = Declared(
+        name="forms",
+        public_data=(public,),
+        labels_from_documents=True,
+        accesses=(read,),
+        assumes=("clients tell the truth",),
+        caveats=("read this",),
+        contribution_bound="by hand",
+    )
+    none = {"algorithm": "fedavg", "noise_multiplier": 0.0, "epsilon": None, "delta": None}
+    plan = PLAN if private else loose(**none)
+    claim = claims.claim(plan, executed(plan, **({} if private else {"receipts": {}})), declared)
+    assert {access.purpose for access in claim.data_accesses} > {"training", "counts"}
+    labels = privacy_claims.label_access("forms", True)
+    assert {*labels, read} < {*claim.data_accesses}
+    assert claim.public_data == (public,)
+    assert "read this" in claim.caveats
+    assert claim.releases == ("final-weights", "round-updates")
+    assert not any(item.covers_all_private_accesses for item in claim.guarantees)
+    if private:
+        assert claim.protected_data[0].contribution_bound == "by hand"
+        assert all("clients tell the truth" in item.assumes for item in claim.guarantees)
 
 
 def test_averages_of_private_trainings_have_each_client_s_own_guarantee() -> None:
