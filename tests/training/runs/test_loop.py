@@ -17,7 +17,13 @@ from metered import receipt_of
 from private_simulator import make_plan, small_model, training
 from torch import nn
 
-from hushdoc.errors import HushdocError, InputError, OutputWriteError, PrivacyError
+from hushdoc.errors import (
+    CheckpointError,
+    HushdocError,
+    InputError,
+    OutputWriteError,
+    PrivacyError,
+)
 from hushdoc_training.ledger import storage
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.runs import loop, state
@@ -255,6 +261,23 @@ def test_a_run_that_its_ledger_does_not_count_for_takes_no_folder(
     assert refused.value.code == code
     assert not (tmp_path / "run").exists()
     assert ledger.runs() == ()
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_run_goes_on_with_windows_as_it_began(tmp_path: Path, kept: bool) -> None:
+    """A window of 512 tokens is several of 128, and the claim is of one."""
+    plan = replace(PLAN, privacy_unit="sequence")
+    terms = Terms(declared=Declared(name="pages"), documents="d", title="t", cut="128 tokens")
+    if kept:
+        ledger = Ledger.create(
+            tmp_path / "ledger", data="pages", epsilon=99, delta=plan.delta, unit="sequence"
+        )
+        terms = replace(terms, ledger=ledger)
+    PrivateRun.open(tmp_path / "run", plan, terms=terms)
+    PrivateRun.open(tmp_path / "run", plan, terms=terms, resume=True)
+    for other in ("512 tokens", ""):
+        with pytest.raises(CheckpointError, match="other settings: cut"):
+            PrivateRun.open(tmp_path / "run", plan, terms=replace(terms, cut=other), resume=True)
 
 
 def press_ctrl_c_at(number: int, sent: int = signal.SIGINT) -> During:

@@ -401,7 +401,11 @@ def _asked(
     """Returns what a resumed run must share."""
     asked = {**asdict(plan), **(settings or {})}
     if terms is not None:
-        asked |= {"claim": terms.digest(plan), "documents": terms.documents}
+        asked |= {
+            "claim": terms.digest(plan),
+            "documents": terms.documents,
+            "cut": terms.cut,
+        }
         if terms.ledger is not None:
             asked["ledger"] = terms.ledger.ledger_id
     return asked

@@ -34,7 +34,15 @@ STEPS = "steps.jsonl"
 CHECKPOINT = "checkpoint"
 CONFIGURATION = "config.toml"
 ENVIRONMENT = "environment.json"
-_LATER = {"weights", "read_layers", "name", "public_data", "hyperparameter_tuning", "caveats"}
+_LATER = {
+    "weights",
+    "read_layers",
+    "name",
+    "public_data",
+    "hyperparameter_tuning",
+    "caveats",
+    "cut",
+}
 """Settings that runs of earlier versions did not note."""
 
 
