@@ -95,6 +95,45 @@ def test_a_ledger_counts_nothing_of_what_other_documents_spent_by_the_same_setti
     assert len(both.transcripts["training"].events) == 5  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    ("earlier", "further"),
+    [(None, None), ("ab", None), (None, "ab"), ("ab", "cd"), ("ab", "ab")],
+)
+def test_events_are_the_earlier_ones_in_the_same_ledger_alone(
+    earlier: str | None, further: str | None
+) -> None:
+    def of(claim: Claim, commitment: str | None, *epsilons: float) -> Claim:
+        (data,) = claim.protected_data
+        spent = tuple(private("mail", each).transcripts["training"] for each in epsilons)
+        return replace(
+            claim,
+            protected_data=(replace(data, commitment=commitment and commitment * 32),),
+            transcripts={"training": Sequence(events=spent)},
+        )
+
+    both = continued.added(
+        of(private("mail", 2), further, 3, 2), of(private("mail", 3), earlier, 3)
+    )
+    events = both.transcripts["training"].events  # type: ignore[union-attr]
+    assert len(events) == (2 if earlier == further == "ab" else 3)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"unit": "page"},
+        {"adjacency": "zero-out"},
+        {"kind": "dp-conditional", "condition": "if"},
+        {"kind": "empirical"},
+    ],
+)
+def test_guarantees_of_another_kind_are_not_added_up(changed: dict[str, str]) -> None:
+    first = private("mail", 3)
+    other = replace(first, guarantees=(replace(first.guarantees[0], **changed),))
+    with pytest.raises(CheckpointError, match="expected dp for each document"):
+        continued.added(private("mail", 2), other)
+
+
 def test_settings_chosen_by_results_stay_so() -> None:
     tuned = private("mail", 3, hyperparameter_tuning="unaccounted")
     for both in (
@@ -153,7 +192,9 @@ def test_a_looser_delta_for_the_first_is_said() -> None:
     stricter = replace(first, guarantees=(replace(first.guarantees[0], delta=1e-7),))
     said = continued.LOOSER_DELTA.format(1e-7, 1e-5)
     assert said in continued.added(second, stricter).caveats
-    assert said not in continued.added(second, first).caveats
+    assert not any("larger" in caveat for caveat in continued.added(second, first).caveats)
+    looser = replace(first, guarantees=(replace(first.guarantees[0], delta=1e-4),))
+    assert not any("larger" in caveat for caveat in continued.added(second, looser).caveats)
 
 
 def test_documents_of_another_meaning_are_not_added_up() -> None:
