@@ -207,7 +207,10 @@ async def _checked_again(models: ServedModels, seconds: float) -> None:
         await asyncio.wait({check}, timeout=max(LEAST_PATIENCE, seconds))
         if not check.done():
             models.refuse_unchecked(TimeoutError())
-        await check  # once it ends, what it found counts
+        try:
+            await check  # once it ends, what it found counts
+        except Exception as error:  # it never began: no thread could be started
+            models.refuse_unchecked(error)
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

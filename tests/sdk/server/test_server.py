@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import dataclasses
 import hashlib
@@ -12,7 +13,7 @@ import socket
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -585,6 +586,25 @@ def test_nothing_is_accepted_while_a_check_does_not_end(monkeypatch: pytest.Monk
                 time.sleep(0.01)
             assert server.ask("/v1/extract", TEXT, "text/plain").status == expected
             go.set()
+
+
+def test_a_check_that_can_not_begin_accepts_nothing_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    artifacts = {"clauses": hushdoc_tiny.sealed_table("kie")}
+    in_thread, has_threads = asyncio.to_thread, threading.Event()
+
+    async def begun(call: Callable[[], None]) -> None:
+        if not has_threads.is_set():
+            raise RuntimeError("can't start new thread")
+        await in_thread(call)
+
+    monkeypatch.setattr(asyncio, "to_thread", begun)
+    with serving(artifacts, hushdoc_tiny.policy(), recheck_seconds=0.05) as server:
+        for expected in (503, 200):
+            server.wait(lambda expected=expected: server.ask("/readyz").status == expected)
+            assert server.ask("/v1/extract", TEXT, "text/plain").status == expected
+            has_threads.set()
 
 
 def test_tls_is_spoken_where_a_key_is_given(tmp_path: Path) -> None:
