@@ -14,6 +14,7 @@ from torch import nn
 from hushdoc.errors import CheckpointError, OutputExistsError, PrivacyError
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import Floats
+from hushdoc_training.runs import run_folder
 from hushdoc_training.runs.private_run import PrivateRun
 from hushdoc_training.runs.step_log import StepLog, read_log
 
@@ -161,6 +162,29 @@ def test_a_run_that_was_killed_before_it_began_is_begun_anew(tmp_path: Path) -> 
     (folder / "run.json").unlink()
     with pytest.raises(OutputExistsError):  # something was spent
         PrivateRun.open(folder, PLAN)
+
+
+def test_of_two_runs_that_begin_at_once_in_a_folder_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, begin = tmp_path / "run", StepLog.begin
+
+    def begin_beside_another(path: Path, run_id: str) -> None:
+        begin(path, run_id)
+        with pytest.raises(OutputExistsError, match="Another process"):
+            run_folder.require_usable(folder, resume=False)
+        with pytest.raises(OutputExistsError, match="Another process"):
+            PrivateRun.open(folder, PLAN)
+
+    monkeypatch.setattr(StepLog, "begin", begin_beside_another)
+    PrivateRun.open(folder, PLAN).charge(1)
+    assert PrivateRun.open(folder, PLAN, resume=True).read_charges() == 1
+
+
+def test_no_run_begins_in_the_place_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("notes")
+    with pytest.raises(OutputExistsError):
+        PrivateRun.open(tmp_path / "run", PLAN)
 
 
 def test_a_run_goes_on_with_the_records_it_began_with(tmp_path: Path) -> None:

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hushdoc.errors import CheckpointError, OutputExistsError
-from hushdoc.system import atomic_files
+from hushdoc.system import atomic_files, locks
 from hushdoc_training.runs import state
 from hushdoc_training.runs.step_log import StepLog, read_log
 
@@ -59,15 +60,17 @@ class Run:
         """Claims an empty folder, or returns to one with the same settings."""
         if resume:
             return _resumed(folder, settings)
-        _require_free(folder)
+        require_usable(folder, resume=False)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise atomic_files.not_written(folder, error) from error
         run = cls(folder=folder, run_id=secrets.token_hex(8), settings=settings)
-        StepLog.begin(run.log, run.run_id)
         text = json.dumps({"run": run.run_id, **settings}, indent=2, sort_keys=True) + "\n"
-        atomic_files.write_file(folder / SETTINGS, text.encode("utf-8"))
+        with _alone(folder):
+            _require_free(folder)  # another run may have begun there meanwhile
+            StepLog.begin(run.log, run.run_id)
+            atomic_files.write_file(folder / SETTINGS, text.encode("utf-8"))
         return run
 
     @classmethod
@@ -106,8 +109,9 @@ def require_usable(folder: Path, *, resume: bool) -> None:
     """Raises early what `Run.open` would once all documents are read."""
     if resume:
         Run.read(folder)
-    else:
-        _require_free(folder)
+    elif folder.exists():  # what does not exist can't be locked
+        with _alone(folder):
+            _require_free(folder)
 
 
 def keep_notes(folder: Path, notes: Mapping[str, str]) -> None:
@@ -132,9 +136,23 @@ def _resumed(folder: Path, settings: dict[str, Any]) -> Run:
     return run
 
 
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keeps out another process that begins a run in the folder at the same moment."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(locks.locked(folder, wait=False))
+        except BlockingIOError as error:
+            raise OutputExistsError(
+                f"Another process is writing into '{folder}', and two runs are never mixed. Choose "
+                "another folder."
+            ) from error
+        yield
+
+
 def _require_free(folder: Path) -> None:
     _clear_unbegun(folder)
-    if folder.exists() and any(folder.iterdir()):
+    if not folder.is_dir() or any(folder.iterdir()):
         raise OutputExistsError(
             f"'{folder}' already holds something, and two runs are never mixed. Choose "
             "another folder, or continue an interrupted run with --resume."
