@@ -233,6 +233,25 @@ def test_a_kill_before_reservation_or_closing_is_made_good(
         assert (only(ledger).charged, only(ledger).closed) == (5, True)
 
 
+def test_a_run_that_is_writing_its_checkpoint_is_not_resumed_beside_it(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = PrivateRun.finish
+
+    def finish_beside_another(run: PrivateRun, write: Callable[[Path], None]) -> None:
+        monkeypatch.setattr(PrivateRun, "finish", finish)
+        partial = tmp_path / "run" / ".checkpoint.0123abcd.partial"
+        partial.mkdir()
+        with pytest.raises(PrivacyError, match="by another process"):
+            train("run", resume=True)
+        partial.rmdir()  # what the first one is writing
+        finish(run, write)
+
+    monkeypatch.setattr(PrivateRun, "finish", finish_beside_another)
+    assert train("run").charged == 5
+    assert train("run", resume=True).charged == 5
+
+
 def test_an_older_copy_of_the_ledger_is_noticed(
     train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

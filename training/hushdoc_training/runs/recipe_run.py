@@ -16,11 +16,11 @@ from hushdoc_training.models import adapters
 from hushdoc_training.privacy import earlier_steps, trial
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import PrivateSteps
-from hushdoc_training.runs import loop
+from hushdoc_training.runs import loop, state
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.private_run import PrivateRun
-from hushdoc_training.runs.run_folder import CHECKPOINT
+from hushdoc_training.runs.run_folder import CHECKPOINT, SETTINGS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,16 +112,18 @@ class RecipeRun:
             )
             report.close()
         if finished:
-            # Made at the end, so that runs that the ledger has admitted since are in it.
             details = training.claim_details(declared.name)
             omitted = {*unused, *training.untrained_parameters}
-            claim = change(
-                run.claim(
-                    training.receipt,
-                    training={**declared.training, **trial.settings(omitted)},
-                    accesses=(*declared.accesses, *details.accesses, *accesses),
-                    assumes=(*declared.assumes, *details.assumes),
+            # Whoever resumes meanwhile would remove the checkpoint as it is being written.
+            with state.locked(run.folder / SETTINGS):
+                # Made at the end, so that runs that the ledger has admitted since are in it.
+                claim = change(
+                    run.claim(
+                        training.receipt,
+                        training={**declared.training, **trial.settings(omitted)},
+                        accesses=(*declared.accesses, *details.accesses, *accesses),
+                        assumes=(*declared.assumes, *details.assumes),
+                    )
                 )
-            )
-            run.finish(lambda folder: save(folder, claim))
+                run.finish(lambda folder: save(folder, claim))
         return Outcome(charged=training.charged, interrupted=not finished)
