@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from private_simulator import (
+    begin,
     example_records,
     flat,
     make_plan,
@@ -19,8 +21,10 @@ from private_simulator import (
     squares,
     training,
 )
+from torch import distributed as dist
 from torch import nn
 
+from hushdoc_training.privacy import engine
 from hushdoc_training.privacy.records import Records
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.runs import receipts
@@ -196,8 +200,20 @@ def refusals(rank: int) -> dict[str, str]:
         with training(small_model(), draws=DRAWS, charge=full) as made:
             made.step()
 
-    wrapped = small_model()
+    def of_another_version() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(engine, "__version__", f"0.{rank}")
+            begin(small_model())
+
+    wrapped, kept = small_model(), small_model()
+    kept.register_buffer("own", torch.zeros(2 + rank))
+    of_first = dist.new_group([0])
     return {
+        "outside": refused(lambda: steps(small_model(), processes=of_first)),
+        "version": refused(of_another_version),
+        "optimizer": refused(lambda: begin(small_model(), rate=1.0 + rank)),
+        "buffer": refused(lambda: begin(kept)),
+        "charges": refused(lambda: begin(small_model(), charge=None if rank else full)),
         "ddp": refused(lambda: steps(nn.parallel.DistributedDataParallel(wrapped))),
         "records": refused(lambda: steps(small_model(), records=example_records()[rank:])),
         "charge": refused(charge),

@@ -85,6 +85,20 @@ def test_what_processes_can_not_sum_is_refused_in_all_of_them(ranks: Ranks) -> N
         expected = "OSError" if rank == 0 else "PrivacyError: The first process could not go on"
         assert refusals["charge"].startswith(expected)
         assert "No space left" in refusals["charge"]
+        for name, what in (
+            ("version", "the version of hushdoc"),
+            ("optimizer", "the optimizer"),
+            ("buffer", "the model"),
+            ("charges", "whether steps are charged"),
+        ):
+            assert f"The 2 processes differ in {what}, so" in refusals[name]
+
+
+def test_a_process_outside_of_the_group_trains_nothing(ranks: Ranks) -> None:
+    """It would neither charge a step nor add noise."""
+    first, second = (found["refusals"]["outside"] for found in ranks)
+    assert first == "not refused"
+    assert "Process 1 is not in the group" in second
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,9 @@ import torch
 from torch import nn
 
 from hushdoc.accounting.mechanism import Mechanism
+from hushdoc.version import __version__
 from hushdoc_training.metering import Meter
-from hushdoc_training.privacy import claims, earlier_steps
+from hushdoc_training.privacy import claims, earlier_steps, ownership
 from hushdoc_training.privacy.averaging import Average
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.noisy_loss import NoisyLoss
@@ -145,6 +146,17 @@ class PrivateTraining(Generic[Example]):
         self._noisy_loss = noisy_loss
         self._group = Group.current(processes)
         self._agree_on_view()
+        self._group.require_agreement(
+            {
+                "the version of hushdoc": __version__,
+                "the version of torch": torch.__version__,
+                "the optimizer": ownership.settings_of(optimizer),
+                "how gradients are clipped": (backend, clipping, multiplicity),
+                "loss_bound": loss_bound,
+                "averaging": averaging,
+                "whether steps are charged": charge is not None,
+            }
+        )
         coins, noise = self._streams()
         self._average = Average(optimizer, averaging, steps=plan.steps)
         try:

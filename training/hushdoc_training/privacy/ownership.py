@@ -36,6 +36,15 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
     return contract.trainable(model)
 
 
+def settings_of(optimizer: torch.optim.Optimizer) -> tuple[str, list[dict[str, str]]]:
+    """Returns what an optimizer is, and what each of its groups of parameters is set to."""
+    plain = (int, float, str, tuple, type(None))
+    return type(optimizer).__qualname__, [
+        {name: repr(value) for name, value in group.items() if isinstance(value, plain)}
+        for group in optimizer.param_groups
+    ]
+
+
 def require_same(optimizer: torch.optim.Optimizer, parameters: dict[str, nn.Parameter]) -> None:
     """Raises PrivacyError unless the optimizer holds these parameters and no others."""
     if isinstance(optimizer, torch.optim.LBFGS):

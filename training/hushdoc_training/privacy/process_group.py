@@ -32,10 +32,19 @@ class Group:
 
     @classmethod
     def current(cls, handle: Any = None) -> Group:
-        """Returns the group that torch.distributed was started with; else a group of one."""
+        """Returns the group that torch.distributed was started with; else a group of one.
+
+        A PrivacyError refuses a process outside of the group, whose sums nobody would add noise to.
+        """
         if not (dist.is_available() and dist.is_initialized()):
             return cls(rank=0, size=1)
-        return cls(rank=dist.get_rank(handle), size=dist.get_world_size(handle), handle=handle)
+        rank = dist.get_rank(handle)
+        if rank < 0:
+            raise PrivacyError(
+                f"Process {dist.get_rank()} is not in the group that `processes` names, and would "
+                "neither charge steps nor add noise. Train in the processes of the group alone."
+            )
+        return cls(rank=rank, size=dist.get_world_size(handle), handle=handle)
 
     @property
     def is_first(self) -> bool:
@@ -63,8 +72,8 @@ class Group:
         if differing:
             raise PrivacyError(
                 f"The {self.size} processes differ in {', '.join(differing)}, so what they sum is "
-                "not one private step. Give all of them the same plan, model and records in the "
-                "same order; each takes its own part by itself."
+                "not one private step. Give all of them the same versions, plan, settings, model "
+                "and records in the same order; each takes its own part by itself."
             )
 
     def first_does(self, action: Callable[[], None]) -> None:

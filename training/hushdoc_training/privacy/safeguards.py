@@ -213,10 +213,11 @@ class Safeguards(Generic[Example]):
 
     def _require_one_training(self) -> None:
         """Makes sure that all processes train the same thing, from the same weights."""
+        named = (*self._model.named_parameters(), *self._model.named_buffers())
         self._group.require_agreement(
             {
                 "the plan": self._plan,
-                "the model": [(name, value.shape) for name, value in self.parameters.items()],
+                "the model": [(n, v.shape, v.dtype, v.requires_grad) for n, v in named],
                 "whether draws and noise are secret": self._has_secret_streams,
             }
         )
