@@ -62,9 +62,28 @@ def _by_folder(folder: Path, wait: bool) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY | atomic_files.flags("directory", "cloexec"))
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        with released(descriptor):
+            yield
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def released(descriptor: int) -> Iterator[None]:
+    """Releases a lock (POSIX) at the end of the block, whoever has its descriptor besides.
+
+    A process that was forked in the block has it, and may outlive the block; where it leaves the
+    block itself, the lock stays.
+    """
+    process = os.getpid()
+    try:
+        yield
+    finally:
+        with suppress(ImportError, OSError):  # not POSIX, or a file system without locks
+            import fcntl
+
+            if os.getpid() == process:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -154,3 +155,25 @@ def test_who_does_not_wait_is_told_at_once(folder: Path) -> None:
         pass
     with locks.locked(folder, wait=False):
         pass
+
+
+def test_a_process_forked_meanwhile_neither_keeps_nor_releases_the_lock(folder: Path) -> None:
+    staying = 0
+    try:
+        with locks.locked(folder):
+            staying = os.fork()
+            if not staying:
+                signal.pause()
+            leaving = os.fork()
+            if not leaving:
+                raise SystemExit  # which ends the block in the forked process alone
+            os.waitpid(leaving, 0)
+            with pytest.raises(BlockingIOError), locks.locked(folder, wait=False):
+                pass
+        with locks.locked(folder, wait=False):
+            pass
+    finally:
+        if not (staying and leaving):
+            os._exit(0)
+        os.kill(staying, signal.SIGKILL)
+        os.waitpid(staying, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import sqlite3
 from collections.abc import Callable
@@ -231,6 +232,21 @@ def test_the_lock_goes_with_the_process_that_holds_it(tmp_path: Path) -> None:
         first.go(crash_at(2))
     with state.locked(tmp_path / "run" / "run.json"):
         pass
+
+
+def test_a_process_that_was_forked_while_training_does_not_keep_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.touch()
+    with state.locked(path):
+        child = os.fork()
+        if not child:
+            signal.pause()
+    try:
+        with state.locked(path):
+            pass
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def test_a_process_that_does_not_know_the_ledger_makes_no_claim(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from hushdoc.errors import CheckpointError, OutputWriteError, PrivacyError
-from hushdoc.system import atomic_files, terminals
+from hushdoc.system import atomic_files, locks, terminals
 
 if TYPE_CHECKING:  # folders of runs are looked into where torch is not installed
     import torch
@@ -148,7 +148,8 @@ def locked(path: Path) -> Iterator[None]:
                 f"The run in '{path.parent}' is being trained by another process, and two would "
                 "take steps twice that are charged once. Wait for it, or end it; then resume."
             )
-        yield
+        with locks.released(descriptor):
+            yield
     finally:
         os.close(descriptor)
 
