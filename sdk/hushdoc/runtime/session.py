@@ -151,7 +151,8 @@ class Session:
                 "Raise the limit, or use a smaller variant of the model."
             )
         self._session = self._create(model, runtime, fresh_arena=beside is None)
-        self._name = f"model {next(_numbers)} of this process"
+        # Of one arena alone, whose memory its runs share.
+        self._name = f"model {next(_numbers)} of this process" if beside is None else beside._name
         forking.keep(self)
         self.scaled_by_run = SCALED_BY_RUN in self.metadata
         self._trimmed_at = time.monotonic()
@@ -269,20 +270,19 @@ class Session:
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """Returns every output, in the graph's order."""
-        options = self._onnxruntime.RunOptions()
-        options.log_severity_level = FATAL
-        # Without this the arena keeps the largest run's memory forever.
-        options.add_run_config_entry(
-            "memory.enable_memory_arena_shrinkage", "cpu:0" if self.device == "cpu" else "gpu:0"
-        )
         try:
-            with forking.native(self._name):
-                outputs = self._session.run(None, dict(inputs), options)
+            try:
+                outputs = self._outputs(inputs)
+            except Exception as error:
+                if not self._is_short_of_memory(error):
+                    raise
+                # Other threads' runs may have had the memory; whether it is enough, it shows alone.
+                outputs = self._outputs(inputs, alone=True)
         except HushdocError:
             raise
         except Exception as error:  # its exceptions share no base but Exception
             shapes = {name: np.shape(value) for name, value in inputs.items()}
-            if self._limit is not None and "smaller than requested" in str(error):
+            if self._is_short_of_memory(error):
                 raise LimitExceededError(
                     f"Input of the shapes {shapes} needs more than the {self._limit} bytes that "
                     "memory_limit allows. Raise the limit or pass smaller batches."
@@ -293,6 +293,19 @@ class Session:
             ) from error
         self._give_back_at_times()
         return [np.asarray(found) for found in outputs]
+
+    def _outputs(self, inputs: Mapping[str, Array], *, alone: bool = False) -> Any:
+        options = self._onnxruntime.RunOptions()
+        options.log_severity_level = FATAL
+        # Without this the arena keeps the largest run's memory forever.
+        options.add_run_config_entry(
+            "memory.enable_memory_arena_shrinkage", "cpu:0" if self.device == "cpu" else "gpu:0"
+        )
+        with forking.native(self._name, alone=alone):
+            return self._session.run(None, dict(inputs), options)
+
+    def _is_short_of_memory(self, error: Exception) -> bool:
+        return self._limit is not None and "smaller than requested" in str(error)
 
     def _give_back_at_times(self) -> None:
         """Gives freed memory back now and then: many threads otherwise keep more and more."""

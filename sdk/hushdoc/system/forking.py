@@ -71,7 +71,17 @@ class _Gate:
     def __init__(self) -> None:
         self.condition = threading.Condition()
         self.inside: dict[int, list[str]] = {}
+        self.alone: dict[str, int] = {}  # libraries that a thread has, or waits for, by itself
         self.forking = 0
+
+    def is_free(self, library: str, thread: int) -> bool:
+        """Returns whether a thread may enter a library now."""
+        if self.forking and thread not in self.inside:
+            return False
+        if library not in self.alone:
+            return True
+        others = [names for other, names in self.inside.items() if other != thread]
+        return self.alone[library] == thread and not any(library in names for names in others)
 
 
 _gate = _Gate()
@@ -79,20 +89,20 @@ _torn: set[str] = set()
 
 
 @contextmanager
-def native(library: str) -> Iterator[None]:
-    """Holds off forks by other threads while native code runs.
+def native(library: str, *, alone: bool = False) -> Iterator[None]:
+    """Holds off forks by other threads while native code runs; `alone`, also other threads' runs.
 
     Raises:
         HushdocError: This process was forked while another thread was inside (FORKED_IN_USE).
     """
-    _enter(library)
+    _enter(library, alone=alone)
     try:
         yield
     finally:
         _leave()
 
 
-def _enter(library: str) -> None:
+def _enter(library: str, *, alone: bool = False) -> None:
     if library in _torn:
         raise HushdocError(
             f"This process was forked while another thread used {library}, whose state is unknown "
@@ -102,18 +112,30 @@ def _enter(library: str) -> None:
         )
     thread = threading.get_ident()
     with _gate.condition:
-        while _gate.forking and thread not in _gate.inside:
-            _gate.condition.wait()
+        if alone:
+            _gate.condition.wait_for(lambda: library not in _gate.alone)
+            _gate.alone[library] = thread
+        try:
+            _gate.condition.wait_for(lambda: _gate.is_free(library, thread))
+        except BaseException:
+            _end_alone(library, thread)
+            raise
         _gate.inside.setdefault(thread, []).append(library)
 
 
 def _leave() -> None:
     thread = threading.get_ident()
     with _gate.condition:
-        _gate.inside[thread].pop()
+        library = _gate.inside[thread].pop()
         if not _gate.inside[thread]:
             del _gate.inside[thread]
-        _gate.condition.notify_all()
+        _end_alone(library, thread)
+
+
+def _end_alone(library: str, thread: int) -> None:
+    if _gate.alone.get(library) == thread:
+        del _gate.alone[library]
+    _gate.condition.notify_all()
 
 
 def _before() -> None:
@@ -133,11 +155,12 @@ def _in_parent() -> None:
 
 def _in_child() -> None:
     global _gate
-    thread, inside = threading.get_ident(), _gate.inside
+    thread, inside, alone = threading.get_ident(), _gate.inside, _gate.alone
     _torn.update(name for other, names in inside.items() if other != thread for name in names)
     _gate = _Gate()
     if thread in inside:
         _gate.inside[thread] = inside[thread]
+        _gate.alone = {name: owner for name, owner in alone.items() if owner == thread}
     for lock in tuple(_locks):
         lock.renew()
     for thing in tuple(_kept):

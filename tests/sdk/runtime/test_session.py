@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,20 @@ def test_memory_limit_holds_and_the_session_survives(capfd: pytest.CaptureFixtur
     unbounded = Session(graph())
     assert unbounded.run(square(2000))[0].shape == (2000, 2000)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_run_that_fits_the_memory_limit_fits_beside_others() -> None:
+    session = Session(graph(), runtime=Runtime(threads=1, memory_limit="16MB"))
+
+    def shape(size: int) -> tuple[int, ...]:
+        found: tuple[int, ...] = session.run(square(size))[0].shape
+        return found
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(shape, [1000] * 24)) == {(1000, 1000)}
+        with pytest.raises(LimitExceededError, match="16000000 bytes"):
+            list(pool.map(shape, [500, 2000, 500]))
+    assert shape(500) == (500, 500)
 
 
 def test_limits_of_two_sessions_do_not_mix() -> None:
