@@ -152,7 +152,8 @@ class Session:
             )
         self._session = self._create(model, runtime, fresh_arena=beside is None)
         # Of one arena alone, whose memory its runs share.
-        self._name = f"model {next(_numbers)} of this process" if beside is None else beside._name
+        own = f"model {next(_numbers)} of this process"
+        self._name: str = own if beside is None else beside._name
         forking.keep(self)
         self.scaled_by_run = SCALED_BY_RUN in self.metadata
         self._trimmed_at = time.monotonic()
