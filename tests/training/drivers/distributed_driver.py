@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from private_simulator import (
+    DIVISOR,
     begin,
     example_records,
     flat,
@@ -25,6 +26,7 @@ from torch import distributed as dist
 from torch import nn
 
 from hushdoc_training.privacy import engine
+from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import Records
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.runs import receipts
@@ -220,6 +222,19 @@ def refusals(rank: int) -> dict[str, str]:
     }
 
 
+def trained_before(rank: int) -> str:
+    """Goes on together with what the first process has trained alone, and claims it."""
+    model, plan = (
+        small_model(),
+        PrivacyPlan.calibrated(epsilon=1e3, sampling_rate=0.5, steps=1, expected_records=DIVISOR),
+    )
+    of_first = dist.new_group([0])
+    for group in (of_first, None) if rank == 0 else (None,):
+        with training(model, draws=[], plan=plan, coins=None, noise=None, processes=group) as made:
+            made.step()
+    return refused(lambda: receipts.claim_of(made, "pages"))
+
+
 def large_and_noisy() -> dict[str, Any]:
     """Noise alone, on many cells: its scale shows how often it was added."""
     model = nn.Linear(200, 100, bias=False)
@@ -247,5 +262,6 @@ def main(folder: Path, rank: int) -> None:
         "noise": large_and_noisy(),
         "other data": other_data(rank),
         "masks": masks(),
+        "trained before": trained_before(rank),
     }
     torch.save(result, folder / f"rank{rank}.pt")

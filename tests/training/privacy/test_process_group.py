@@ -101,6 +101,11 @@ def test_a_process_outside_of_the_group_trains_nothing(ranks: Ranks) -> None:
     assert "Process 1 is not in the group" in second
 
 
+def test_no_process_claims_what_the_first_one_has_trained_before(ranks: Ranks) -> None:
+    for found in ranks:
+        assert "what an earlier private training had left (0.weight" in found["trained before"]
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [

@@ -152,9 +152,12 @@ class PrivateTraining(Generic[Example]):
                 "the version of torch": torch.__version__,
                 "the optimizer": ownership.settings_of(optimizer),
                 "how gradients are clipped": (backend, clipping, multiplicity),
+                "whether steps are charged": charge is not None,
+                "trial_records, trial_losses or fingerprint": [
+                    given is None for given in (trial_records, trial_losses, fingerprint)
+                ],
                 "loss_bound": loss_bound,
                 "averaging": averaging,
-                "whether steps are charged": charge is not None,
             }
         )
         coins, noise = self._streams()
@@ -187,7 +190,8 @@ class PrivateTraining(Generic[Example]):
             self._average.end()
             raise
         self._safeguards = self._sum.safeguards
-        self._begun_with = earlier_steps.begun_with(model)
+        # Any process may make the claim, of weights that the first one has given to all.
+        self._begun_with = self._group.any_names(earlier_steps.begun_with(model))
         self._moved = earlier_steps.Moved(self._safeguards.parameters)
         warn_of_few(len(records), plan.expected_records, self.view)
         try:

@@ -113,6 +113,14 @@ class Group:
         dist.all_gather_object(gathered, number, group=self.handle)
         return max(gathered)
 
+    def any_names(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Returns what any process names, each once, in one order."""
+        if self.size == 1:
+            return tuple(names)
+        gathered: list[Iterable[str]] = [()] * self.size
+        dist.all_gather_object(gathered, tuple(names), group=self.handle)
+        return tuple(dict.fromkeys(name for some in gathered for name in some))
+
     @property
     def _source(self) -> int:
         """The first process as torch.distributed numbers it, in the group of all."""
