@@ -27,9 +27,10 @@ from hushdoc.errors import (
 )
 from hushdoc_training.ledger import storage
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.runs import loop, state
 from hushdoc_training.runs.account import LedgerAccount, Terms
-from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.private_run import FollowedCharges, PrivateRun
 from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import StepLog, read_log
@@ -261,6 +262,14 @@ def test_a_process_that_does_not_know_the_ledger_makes_no_claim(tmp_path: Path) 
     assert run.claim(receipt).protected_data[0].commitment is not None
     with pytest.raises(PrivacyError, match="first process"):
         replace(run, account=LedgerAccount()).claim(receipt)
+
+
+def test_no_process_but_the_first_makes_the_claim_of_a_run(tmp_path: Path) -> None:
+    terms = Terms(declared=Declared(name="pages"), documents="d", title="t")
+    run = PrivateRun.open(tmp_path / "run", PLAN, terms=terms)
+    other = replace(run, charges=FollowedCharges(PLAN.steps), group=Group(rank=1, size=2))
+    with pytest.raises(PrivacyError, match="first process"):
+        other.claim(receipt_of(PLAN))
 
 
 @pytest.mark.parametrize(

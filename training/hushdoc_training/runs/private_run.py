@@ -259,10 +259,10 @@ class PrivateRun:
         """
         if self.terms is None:
             raise ValueError("the run has no terms; make its claim by `receipts.claim_of`.")
-        if self.terms.ledger is not self.account.ledger:
+        if self.terms.ledger is not self.account.ledger or not self.group.is_first:
             raise PrivacyError(
-                "Only the run's first process knows what its ledger holds, and a claim without it "
-                "would leave other runs out. Make the claim there."
+                "Only the run's first process knows what its ledger holds, and who has read its "
+                "un-noised numbers; a claim without it would leave these out. Make the claim there."
             )
         self.plan.require_executed(receipt)
         self._require_charged(receipt)
