@@ -269,6 +269,7 @@ def refusals() -> dict[str, str]:
         "partly": refused(lambda: steps(partly())),
         "handed on": refused(lambda: steps(shard(Language(handing=True)))),
         "other group": refused(lambda: steps(shard(Language()), processes=one)),
+        "parts": refused(lambda: steps(shard(Language()), max_examples=2 + dist.get_rank())),
     }
 
 

@@ -181,6 +181,7 @@ def test_what_shards_can_not_do_is_refused_in_all_processes(ranks: Ranks) -> Non
         assert "34 trained parameters are in no shard" in refusals["partly"]
         assert "sharded over 2 processes, and 1 train together" in refusals["other group"]
         assert "got a gradient past the book-keeping" in refusals["handed on"]
+        assert "The 2 processes differ in max_examples" in refusals["parts"]
 
 
 def test_the_clipping_norm_binds() -> None:

@@ -25,7 +25,7 @@ from torch import nn
 from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.version import __version__
 from hushdoc_training.metering import Meter
-from hushdoc_training.privacy import claims, earlier_steps, ownership
+from hushdoc_training.privacy import claims, earlier_steps, ownership, sharding
 from hushdoc_training.privacy.averaging import Average
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.noisy_loss import NoisyLoss
@@ -156,6 +156,8 @@ class PrivateTraining(Generic[Example]):
                 "trial_records, trial_losses or fingerprint": [
                     given is None for given in (trial_records, trial_losses, fingerprint)
                 ],
+                # Larger records are worked on by all processes together.
+                "max_examples": max_examples if sharding.is_sharded(model) else None,
                 "loss_bound": loss_bound,
                 "averaging": averaging,
             }
