@@ -12,6 +12,7 @@ import hushdoc_builders as build
 import pytest
 from hushdoc_federated import receipt_of, settings
 from hushdoc_javascript import require_accepted
+from hushdoc_parties import CHECKS
 
 from hushdoc import explanation
 from hushdoc.accounting import pld
@@ -225,9 +226,37 @@ def test_nothing_is_claimed_of_what_was_not_executed_as_planned(
 
 def test_one_receipt_may_be_missing_for_each_client_that_may_collude() -> None:
     few = {name: receipt_of(PLAN) for name in NAMES[:3]}
-    assert claim_of(receipts=few).guarantees == claim_of().guarantees
+    for some, whole in zip(claim_of(receipts=few).guarantees, claim_of().guarantees, strict=True):
+        (more,) = {*some.assumes} - {*whole.assumes}
+        assert more.startswith("west, of which there is no receipt, drew and clipped")
+        assert replace(some, assumes=whole.assumes) == whole
     never = claim_of(receipts=few, took_part=frozenset(NAMES[:3]))
     assert never.training["federated"]["receipts"] == 3
+    assert never.guarantees == claim_of().guarantees
+
+
+def test_of_a_client_without_receipt_there_is_no_self_test_either() -> None:
+    few = {name: receipt_of(PLAN) for name in NAMES[:3]}
+    told = claim_of(receipts=few, checks={name: CHECKS for name in few})
+    for guarantee in told.guarantees:
+        assert any("no self-test" in words for words in guarantee.assumes)
+
+
+ALONE: dict[str, dict[str, Any]] = {
+    "averages": {"algorithm": "fedavg-dp", "local_steps": 3, "rounds": 5, "sampling_rate": 0.1},
+    "in the clear": {"mode": "individual-updates"},
+}
+
+
+@pytest.mark.parametrize("how", ALONE)
+def test_no_receipt_may_be_missing_where_own_noise_alone_hides_a_unit(how: str) -> None:
+    plan = loose(**ALONE[how])
+    assert plan.colluding == 1
+    few = {name: receipt_of(plan) for name in NAMES[:3]}
+    with pytest.raises(PrivacyError, match="west.*own noise alone") as refused:
+        claim_of(plan, receipts=few)
+    assert refused.value.code == "NO_RECEIPT"
+    assert claim_of(plan, receipts=few, took_part=frozenset(few)).guarantees
 
 
 def test_what_a_client_read_of_its_own_numbers_is_tuning_for_all() -> None:

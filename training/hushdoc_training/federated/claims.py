@@ -2,7 +2,9 @@
 
 Noise and sampling are taken from the receipts of the clients, never from the plan, which only says
 what a share of the noise is a share of. A client whose receipt is missing may have added none: it
-counts as one of those that the shares allow to collude, and there may be no more of them.
+counts as one of those that the shares allow to collude, and there may be no more of them. What of
+its own units is bounded nobody has testified, so guarantees assume it; and where its noise alone
+protects them, as in FedAVG-DP and without a secure sum, its receipt can't be missing.
 """
 
 from __future__ import annotations
@@ -127,9 +129,9 @@ def claim(plan: FederatedPlan, executed: Executed, declared: Declared) -> Claim:
 
     Raises:
         PrivacyError: NOT_AS_PLANNED where a client or the coordinator ran otherwise than planned,
-            NO_RECEIPT where more receipts are missing than clients may collude, KNOWN_RANDOMNESS
-            where draws or noise came from a stream that somebody knows, NO_UNIT where nobody said
-            what one record is.
+            NO_RECEIPT where more receipts are missing than clients may collude, or one where a
+            client's units have its own noise alone, KNOWN_RANDOMNESS where draws or noise came
+            from a stream that somebody knows, NO_UNIT where nobody said what one record is.
     """
     if not 1 <= executed.begun <= plan.rounds or not 0 <= executed.aborted <= executed.begun:
         begun = f"{executed.begun}, {executed.aborted} of them aborted"
@@ -175,11 +177,14 @@ def claim(plan: FederatedPlan, executed: Executed, declared: Declared) -> Claim:
 def _executed(plan: FederatedPlan, executed: Executed) -> Numbers:
     """Returns what the guarantees have in common; refuses what was not executed as planned."""
     missing = executed.silent
-    if len(missing) > plan.colluding or not executed.receipts:
+    if len(missing) > plan.most_unattested or not executed.receipts:
+        why = "as many as may add no noise"
+        if plan.algorithm not in SHARING or plan.mode == INDIVIDUAL:
+            why = "each client's documents have that client's own noise alone"
         raise PrivacyError(
             f"There is no receipt of {', '.join(missing) or 'any client'}, and at most "
-            f"{plan.colluding} may be missing: as many as may add no noise. Ask these clients for "
-            "what they executed.",
+            f"{plan.most_unattested} may be missing: {why}. Ask these clients for what they "
+            "executed.",
             code="NO_RECEIPT",
         )
     for receipt in executed.receipts.values():
@@ -311,9 +316,16 @@ def _assumes(plan: FederatedPlan, executed: Executed) -> tuple[str, ...]:
             f"silent and no more than {plan.colluding} tell others their noise or leave it out; "
             "all others add their share"
         )
+        if plan.mode == INDIVIDUAL:
+            found.append("a unit's own client adds its share, which alone is in its update")
     if plan.privacy_unit == "provider":
         found.append(claim_words.PROVIDERS_GIVEN)
-    if executed.receipts.keys() - executed.checks.keys():
+    if executed.silent:
+        found.append(
+            f"{', '.join(executed.silent)}, of which there is no receipt, drew and clipped its own "
+            "units as planned, and chose nothing by numbers without noise"
+        )
+    if (executed.took_part | executed.receipts.keys()) - executed.checks.keys():
         found.append("clipping and losses are right at clients that told of no self-test of them")
     found += dict.fromkeys(words for told in executed.checks.values() for words in told.assumes)
     if plan.mode != INDIVIDUAL:

@@ -95,7 +95,7 @@ def require_own(
     if name not in testified or bytes(testified[name].payload) != said:
         raise _differs(f"rests on other words of {name} than {name} said")
     missing = sorted({*journal.met} - with_receipts(testified))
-    if len(missing) > FederatedPlan.from_dict(roster.plan).colluding:
+    if len(missing) > FederatedPlan.from_dict(roster.plan).most_unattested:
         raise _differs(f"rests on no receipt of {', '.join(missing)}, who took part with {name}")
 
 

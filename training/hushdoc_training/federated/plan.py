@@ -212,6 +212,11 @@ class FederatedPlan(Record):
         """How the noise of a sum is divided."""
         return Shares(clients=self.clients_per_round, silent=self.silent, colluding=self.colluding)
 
+    @property
+    def most_unattested(self) -> int:
+        """Most clients without a receipt: as many as may add no noise, if others' hides them."""
+        return self.colluding if self.algorithm in SHARING and self.mode != IN_THE_CLEAR else 0
+
     @cached_property
     def grid(self) -> Grid:
         """The grid of sums and noise."""
