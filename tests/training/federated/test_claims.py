@@ -134,6 +134,11 @@ def test_who_watches_training_uses_no_clock() -> None:
     }
 
 
+def test_nobody_is_claimed_not_to_see_a_client_that_a_document_made_fail() -> None:
+    for guarantee in claim_of().guarantees:
+        assert any("no document makes a client fail" in why for why in guarantee.assumes)
+
+
 def test_epsilon_by_how_many_are_honest_falls_with_each() -> None:
     table = claim_of().training["federated"]["epsilonByHonestClients"]
     assert list(table) == ["3", "1"]

@@ -63,7 +63,11 @@ _OBSERVES = {
 }
 _CLOCK = (
     "the adversary does not use how long clients take to answer, which grows with the units that "
-    "they drew, and no document makes a client fail, which is seen as well"
+    "they drew"
+)
+_ON_TIME = (
+    "no document makes a client fail or answer so late that it is not waited for: a round without "
+    "that client, or that is aborted, shows in the weights and in the number of aborted rounds"
 )
 _ALONE = "the update of each client in every round, with that client's noise alone"
 
@@ -309,6 +313,7 @@ def _assumes(plan: FederatedPlan, executed: Executed) -> tuple[str, ...]:
         else f"no unit is at more than {plan.places} places: clients, or records of one",
         "which client has a unit does not depend on other units",
         "no client is set back to an earlier state, from a backup or a snapshot, during the run",
+        _ON_TIME,
     ]
     if plan.algorithm in SHARING:
         found.append(
