@@ -30,8 +30,10 @@ from hushdoc_training.federated.coordinator import Coordinator
 from hushdoc_training.federated.frames import Frame
 from hushdoc_training.federated.roster import COORDINATOR
 from hushdoc_training.federated.transport import drive
+from hushdoc_training.privacy.claims import unaccounted
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.recipes.docvqa import rows
+from hushdoc_training.runs.claim_words import READABLE, READING
 from hushdoc_training.runs.receipts import Declared
 
 DECLARED = Declared(name="forms")
@@ -214,6 +216,32 @@ def test_a_claim_lists_the_public_data_of_the_roster(
             evidence.require(told, federation.roster, testified, plain, (data,))
 
 
+def as_recipes_say(claim: Claim) -> Claim:
+    """Returns a claim with how recipes read documents, and what they take to be true of them."""
+    return replace(
+        claim,
+        data_accesses=(*claim.data_accesses, *unaccounted(DECLARED.name, READING)),
+        guarantees=tuple(
+            replace(item, assumes=(*item.assumes, READABLE)) for item in claim.guarantees
+        ),
+    )
+
+
+def test_a_claim_says_how_documents_are_read_and_what_they_are_taken_to_be(
+    federation: Federation, testified: dict[str, Frame]
+) -> None:
+    claim = claimed(federation, testified)
+    told = as_recipes_say(claim)
+    terms: dict[str, Any] = {"reads": READING, "assumes": (READABLE,)}
+    evidence.require(told, federation.roster, testified, **terms)
+    for hidden, named in (
+        (replace(told, data_accesses=claim.data_accesses), "what was read"),
+        (replace(told, guarantees=claim.guarantees), "the guarantees"),
+    ):
+        with pytest.raises(PrivacyError, match=named):
+            evidence.require(hidden, federation.roster, testified, **terms)
+
+
 def test_nobody_changes_a_word_of_what_a_client_said(
     federation: Federation, receipts: Path, tmp_path: Path
 ) -> None:
@@ -262,8 +290,13 @@ def test_clients_countersign_and_both_verifiers_accept(
     release = keys.generate_key()
     grouped = duplicates.defined(UNIT_DEFINITIONS["document"])
     claim = with_guarantees(claimed(federation, testified), unit_definition=grouped)
-    claim = replace(claim, caveats=(*claim.caveats, duplicates.CAVEAT))
+    short = replace(claim, caveats=(*claim.caveats, duplicates.CAVEAT))
+    claim = as_recipes_say(short)
     certified = replace(build.certify(), claim=claim)
+    hiding = replace(certified, claim=short)
+    other = build.seal_anything(tmp_path / "hiding", release, certified=hiding)
+    hidden = ("check", other, "--roster", own / "roster.json", "--receipts", receipts)
+    assert refusal("federated", *hidden) == "NOT_AS_TESTIFIED"
     model = build.seal_anything(tmp_path / "model", release, certified=certified)
     check = ("check", model, "--roster", own / "roster.json", "--receipts", receipts)
     assert run("federated", *check) == 0

@@ -92,6 +92,7 @@ def _require(found: Unverified, roster: Roster, receipts: Path, own: Path | None
     from hushdoc.signing import keys
     from hushdoc_training.federated import account, evidence, testimony
     from hushdoc_training.recipes import federated_parties
+    from hushdoc_training.runs.claim_words import READABLE, READING
 
     testified = testimony.kept(receipts, roster)
     if own is not None:
@@ -109,5 +110,7 @@ def _require(found: Unverified, roster: Roster, receipts: Path, own: Path | None
         testified,
         federated_parties.unit_definition(roster),
         federated_parties.public_data_of(roster),
+        reads=READING,
+        assumes=(READABLE,),
     )
     return len(testified)

@@ -20,6 +20,7 @@ from hushdoc_training.federated.claims import Executed
 from hushdoc_training.federated.frames import Frame
 from hushdoc_training.federated.plan import FederatedPlan
 from hushdoc_training.federated.roster import Roster
+from hushdoc_training.privacy.claims import unaccounted
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.runs.receipts import Declared
 
@@ -30,6 +31,9 @@ def require(
     testified: Mapping[str, Frame],
     unit_definition: str | None = None,
     public_data: Collection[PublicData] = (),
+    *,
+    reads: Mapping[str, str] | None = None,
+    assumes: tuple[str, ...] = (),
 ) -> None:
     """Raises PrivacyError NOT_AS_TESTIFIED where a claim says other than clients did.
 
@@ -39,6 +43,8 @@ def require(
         testified: The frames in which clients testified, as `testimony.kept` reads them.
         unit_definition: What one unit is in the roster's task; None where the task adds nothing.
         public_data: What the roster's start had learned from, and training measured.
+        reads: How the roster's task reads documents besides: purposes, each with a treatment.
+        assumes: What the roster's task takes to be true of them.
 
     Raises:
         PrivacyError: Besides, as `claims.claim`, where nothing can be claimed of what clients did.
@@ -59,7 +65,11 @@ def require(
             raise _differs("tells of no federated run, or of one before receipts were kept")
     plan = FederatedPlan.from_dict(roster.plan)
     definition = unit_definition or UNIT_DEFINITIONS[plan.privacy_unit]
-    declared = _declared(claim, definition)
+    declared = replace(
+        _declared(claim, definition),
+        accesses=unaccounted(claim.protected_data[0].name, reads or {}),
+        assumes=assumes,
+    )
     made = Claim.from_json(claims.claim(plan, executed, declared).to_json())
     differing = [
         what
