@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from hushdoc.__main__ import main
+from hushdoc.certificate.claim import PublicData
 from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import (
     AnnotationError,
@@ -25,6 +26,7 @@ from hushdoc.errors import (
     PrivacyError,
 )
 from hushdoc.labels import LabelledDocument, LabelSet
+from hushdoc.signing import keys
 from hushdoc_training import checkpoint
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.federated import coordinator as coordinators
@@ -380,12 +382,18 @@ def test_parties_whose_directions_turn_otherwise_take_no_part(
 def test_the_command_simulates_and_says_where_a_run_stands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    read = PublicData(
+        name="receipts of shops",
+        uses=("training",),
+        privacy_status="published",
+        overlap_with_protected="partial",
+    )
     start = checkpoint.save(
         tmp_path / "start",
         architecture="layoutlm",
         labels=tiny.LABELS,
         preprocessing=tiny.preprocessing(),
-        claim=claims.public((), training={}),
+        claim=claims.public((read,), training={}),
         tokenizer_json=tiny.tokenizer_json(),
         save_weights=models.model("layoutlm").save,
     ).folder
@@ -414,7 +422,15 @@ def test_the_command_simulates_and_says_where_a_run_stands(
         assert rosters.load(tmp_path / "acme" / name / "roster.json").digest == digest
     assert (tmp_path / "acme" / "north" / "key.pem").stat().st_mode & 0o777 == 0o600
     assert main(["federated", "status", f"{folder}/coordinator", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["begun"] == 0
+    known = json.loads(capsys.readouterr().out)
+    assert known["begun"] == 0
+    north = keys.load_private_key(tmp_path / "acme" / "north" / "key.pem")
+    assert known["keys"]["north"] == keys.key_id(keys.public_key_of(north))
+    assert main(["federated", "status", f"{folder}/north"]) == 0
+    told = capsys.readouterr().out
+    for name in ("coordinator", "north", "south"):
+        assert f"party     {name}, key id {known['keys'][name]}" in told
+    assert "public    receipts of shops, overlap partial" in told
 
 
 @pytest.mark.parametrize("clients", [1, 65])

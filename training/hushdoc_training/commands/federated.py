@@ -81,7 +81,8 @@ def register(subcommands: Subcommands) -> None:
     status = actions.add_parser(
         "status",
         help="print where a federated run stands",
-        description="Prints the parties of a run, its rounds, and who missed which.",
+        description="Prints the parties of a run with their keys, its plan, the public data of its "
+        "start, its rounds, and who missed which.",
     )
     status.add_argument("folder", type=Path, metavar="FOLDER", help="the run's folder")
     status.add_argument("--json", action="store_true", help="print one JSON object")
@@ -377,6 +378,7 @@ def run_init(options: argparse.Namespace) -> int:
 
 def run_status(options: argparse.Namespace) -> int:
     """Prints where a run stands, from its files alone."""
+    from hushdoc.certificate.claim import PublicData
     from hushdoc_training.federated import standing
 
     found = standing.of(options.folder)
@@ -386,6 +388,11 @@ def run_status(options: argparse.Namespace) -> int:
     print(f"Run {found['run']}, roster {found['roster']}")
     plan = found["plan"]
     print(f"  {plan['algorithm']}, {counted(plan['clients'], 'client')}, mode {plan['mode']}")
+    for name, key in found["keys"].items():
+        print(f"  party     {name}, key id {key}")
+    for told in found["task"].get("public_data", ()):
+        data = PublicData.from_dict(told, "public_data")
+        print(f"  public    {printable(data.name)}, overlap {data.overlap_with_protected}")
     print(f"  privacy   {_promised(plan)}")
     print(
         f"  rounds    {found['begun']} of {plan['rounds']} begun, {len(found['aborted'])} aborted"

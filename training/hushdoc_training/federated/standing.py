@@ -8,6 +8,7 @@ from typing import Any
 
 from hushdoc.errors import CheckpointError
 from hushdoc.serialization import strict_json
+from hushdoc.signing import keys
 from hushdoc_training.federated import roster as rosters
 from hushdoc_training.federated.roster import COORDINATOR
 
@@ -33,7 +34,9 @@ def of(folder: Path) -> dict[str, Any]:
         "run": roster.run,
         "roster": roster.digest,
         "plan": dict(roster.plan),
+        "task": dict(roster.task),
         "clients": [party.name for party in roster.clients],
+        "keys": {party.name: keys.key_id(party.raw_key) for party in roster.parties},
         "begun": progress.get("begun", 0),
         "aborted": progress.get("aborted", []),
         "missed": _missed(own / LOG),
