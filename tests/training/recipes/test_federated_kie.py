@@ -33,6 +33,7 @@ from hushdoc_training.federated import coordinator as coordinators
 from hushdoc_training.federated import roster as rosters
 from hushdoc_training.federated.partition import by_provider, equal
 from hushdoc_training.federated.plan import FEAM, FEDAVG, FEDAVG_DP, PROVIDER, FederatedPlan
+from hushdoc_training.federated.roster import COORDINATOR, Party
 from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import layout, whitening
@@ -351,6 +352,41 @@ def test_a_party_starts_from_the_weights_of_the_roster(
     next(iter(trained_tensors(other.model).values())).data += 1
     with pytest.raises(CheckpointError, match="differs from the roster's in: start"):
         federated_parties.require_start(roster, other)
+
+
+def test_a_party_holds_the_roster_against_what_its_start_says_it_learned_from(
+    start: Start, tmp_path: Path
+) -> None:
+    def data(overlap: str) -> PublicData:
+        return PublicData(
+            name="receipts of shops",
+            uses=("training",),
+            privacy_status="published",
+            overlap_with_protected=overlap,
+        )
+
+    def claimed(overlap: str) -> Start:
+        return replace(start, claim=claims.public((data(overlap),), training={}))
+
+    plan, keyed = plan_of(start), [keys.generate_key() for _ in range(CLIENTS + 1)]
+    first, *others = keyed
+    roster = federated_parties.roster_of(
+        plan,
+        claimed("partial"),
+        SETTINGS,
+        coordinator=Party.of(COORDINATOR, first),
+        clients=[Party.of(f"client-{place}", key) for place, key in enumerate(others)],
+    )
+    for overlap in ("none", "unknown", "partial"):
+        federated_parties.require_start(roster, claimed(overlap))
+    with pytest.raises(CheckpointError, match="overlap contained, which the roster does not list"):
+        federated_parties.require_start(roster, claimed("contained"))
+    hiding = replace(roster, task={**roster.task, "public_data": []})
+    with pytest.raises(CheckpointError, match="which the roster does not list"):
+        federated_parties.require_start(hiding, claimed("none"))
+    spent = claims.not_private("receipts", (data("partial"),), training={})
+    with pytest.raises(PrivacyError, match="trained on protected documents"):
+        federated_parties.require_start(roster, replace(start, claim=spent))
 
 
 def test_parties_whose_directions_turn_otherwise_take_no_part(

@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
+from hushdoc.arguments import printable
 from hushdoc.certificate import guarantees
-from hushdoc.certificate.claim import WATCHES_TRAINING, Claim, PublicData
+from hushdoc.certificate.claim import OVERLAPS, WATCHES_TRAINING, Claim, PublicData
 from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc.signing.keys import PrivateKey
@@ -176,8 +177,15 @@ def public_data_of(roster: Roster) -> tuple[PublicData, ...]:
 
 
 def require_start(roster: Roster, start: Start) -> None:
-    """Raises CheckpointError unless a party starts from the weights and labels of the roster."""
-    public_data_of(roster)
+    """Refuses a start that is not the roster's, or knows of data that the roster leaves out.
+
+    Raises:
+        CheckpointError: Weights, labels or settings differ, or the roster does not list, or lists
+            as less of the protected documents, what the start's own claim says it learned from.
+        PrivacyError: The start was trained on protected documents.
+    """
+    starts.require_public(start)
+    _require_listed(starts.history(start), public_data_of(roster))
     settings = settings_of(roster)  # with defaults for what its version did not know
     _require_scalable(FederatedPlan.from_dict(roster.plan), settings)
     found = {"start": start_digest(start), **_task(start, settings)}
@@ -189,6 +197,19 @@ def require_start(roster: Roster, start: Start) -> None:
             "the model and labels that the roster was made with; its coordinator has them."
             + (_OTHER_DIRECTIONS if "directions" in different else "")
         )
+
+
+def _require_listed(known: Sequence[PublicData], listed: Sequence[PublicData]) -> None:
+    for data in known:
+        said = data.overlap_with_protected
+        worse = OVERLAPS if said == "unknown" else OVERLAPS[OVERLAPS.index(said) :]
+        if not any(replace(data, overlap_with_protected=word) in listed for word in worse):
+            raise CheckpointError(
+                f"The start has learned from '{printable(data.name)}', overlap {said}, which the "
+                "roster does not list, or lists as holding less of the protected documents, so "
+                "that the certificate would say too little. Ask the coordinator for another "
+                "roster, made by `hushdoc federated init` from this very start."
+            )
 
 
 def _require_scalable(plan: FederatedPlan, settings: FederatedSettings) -> None:
