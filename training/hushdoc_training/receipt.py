@@ -125,8 +125,8 @@ class Receipt:
                 "from there: `PrivateTraining.receipt`, or what a table was fitted with."
             )
         _require_numbers(
-            noise_multiplier=self.noise_multiplier or 1.0,
-            sampling_rate=self.sampling_rate or 1.0,
+            noise_multiplier=1.0 if self.noise_multiplier == 0 else self.noise_multiplier,
+            sampling_rate=1.0 if self.sampling_rate == 0 else self.sampling_rate,
             clipping_norm=self.clipping_norm,
             divisor=self.divisor,
         )

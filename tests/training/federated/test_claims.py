@@ -227,6 +227,24 @@ def test_nothing_is_claimed_of_what_was_not_executed_as_planned(
     with pytest.raises(PrivacyError) as refused:
         claim_of(PLAN, **change)
     assert refused.value.code == code
+    if change.get("receipts", {}).keys() == {*NAMES} and "distribution" not in str(refused.value):
+        assert str(refused.value).startswith("The receipt of west: ")
+
+
+@pytest.mark.parametrize("told", [{}, {"untrained_parameters": []}, {"backend": "other"}])
+def test_no_client_alone_says_by_which_settings_all_were_tested(told: dict[str, Any]) -> None:
+    settings = {**CHECKS.settings, **told} if told else {}
+    checks = {**dict.fromkeys(NAMES, CHECKS), "west": replace(CHECKS, settings=settings)}
+    with pytest.raises(PrivacyError, match="west tells of a self-test with another") as refused:
+        claim_of(checks=checks)
+    assert refused.value.code == "NOT_AS_PLANNED"
+
+
+def test_what_the_coordinator_declares_no_client_overwrites() -> None:
+    checks = dict.fromkeys(NAMES, replace(CHECKS, settings={"trained": "nothing"}))
+    declared = replace(DECLARED, training={"trained": "output"})
+    claim = claims.claim(PLAN, executed(PLAN, checks=checks), declared)
+    assert claim.training["trained"] == "output"
 
 
 def test_one_receipt_may_be_missing_for_each_client_that_may_collude() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from hushdoc.artifact import artifact
 from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.errors import FrameError, PrivacyError
 from hushdoc.policy.policy import Policy
+from hushdoc.serialization import strict_json
 from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc_training import duplicates
@@ -98,6 +100,28 @@ def test_a_client_that_tells_of_no_self_test_is_trusted_in_words(
     assert claim.training["federated"]["selfTests"] == 2
     for guarantee in claim.guarantees:
         assert any("told of no self-test" in words for words in guarantee.assumes)
+
+
+OTHER_WORDS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "noise that is no number": lambda told: told["executed"].update(noise_multiplier=[]),
+    "no noise at all": lambda told: told["executed"].update(noise_multiplier=None),
+    "a rate that is no number": lambda told: told["executed"].update(sampling_rate=""),
+    "a reading that noise is to account for": lambda told: told["checks"]["accesses"][0].update(
+        treatment="accounted", accountedIn=["released"]
+    ),
+}
+
+
+@pytest.mark.parametrize("words", OTHER_WORDS)
+def test_what_no_claim_could_be_made_of_is_no_testimony(
+    words: str, federation: Federation, testified: dict[str, Frame]
+) -> None:
+    told = json.loads(bytes(testified["first"].payload))
+    OTHER_WORDS[words](told)
+    frame = signed(federation, testified["first"], strict_json.dumps(told))
+    with pytest.raises(FrameError) as refused:
+        testimony.said(frame)
+    assert refused.value.code == "BAD_FRAME"
 
 
 def signed(federation: Federation, frame: Frame, payload: bytes) -> Frame:

@@ -167,8 +167,8 @@ def claim(plan: FederatedPlan, executed: Executed, declared: Declared) -> Claim:
         transcripts=events,
         audits=(),
         training={
-            **declared.training,
             **_tested(executed),
+            **declared.training,
             **found.settings,
             "federated": {**_settings(plan, executed), **_by_honest(plan, shown)},
             "noise": RNG,
@@ -191,9 +191,12 @@ def _executed(plan: FederatedPlan, executed: Executed) -> Numbers:
             "executed.",
             code="NO_RECEIPT",
         )
-    for receipt in executed.receipts.values():
-        plan.require_executed(receipt)
-        receipts.certifiable_unit(receipt)
+    for name, receipt in executed.receipts.items():
+        try:
+            plan.require_executed(receipt)
+            receipts.certifiable_unit(receipt)
+        except PrivacyError as error:
+            raise PrivacyError(f"The receipt of {name}: {error}", code=error.code) from error
     some, *others = executed.receipts.values()
     for other in others:
         if other.noise_distribution != some.noise_distribution:
@@ -361,13 +364,20 @@ def _settings(plan: FederatedPlan, executed: Executed) -> dict[str, Any]:
 
 
 def _tested(executed: Executed) -> dict[str, Any]:
-    """Returns what clients say of settings; refuses where one has other ones."""
-    found: dict[str, Any] = {}
-    for name, checks in executed.checks.items():
-        for key, value in checks.settings.items():
-            if found.setdefault(key, value) != value:
-                raise not_as_planned(f"{key} at {name}", value, found[key])
-    return found
+    """Returns what clients say of settings; refuses where one has other ones, or some alone."""
+    told = {name: dict(checks.settings) for name, checks in executed.checks.items()}
+    if not told:
+        return {}
+    (first, common), *others = told.items()
+    for name, found in others:
+        different = sorted(k for k in {*common, *found} if common.get(k) != found.get(k))
+        if different:
+            raise PrivacyError(
+                f"{name} tells of a self-test with another {', '.join(different)} than {first} "
+                "does, so one of them did not train as the others did. Ask both what they ran.",
+                code="NOT_AS_PLANNED",
+            )
+    return common
 
 
 def _by_honest(plan: FederatedPlan, shown: Exposure) -> dict[str, Any]:

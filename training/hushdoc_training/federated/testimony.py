@@ -79,8 +79,15 @@ def said(frame: Frame) -> Testimony:
     try:
         found = Testimony.from_dict(told, "testimony")
         _ = found.receipt
+        accounted = found.checks is not None and any(
+            access.accounted_in for access in found.checks.accesses
+        )
     except (CertificateError, PrivacyError) as error:
         raise frames.bad_frame(f"of {frame.sender} is no testimony ({error})") from error
+    if accounted:
+        raise frames.bad_frame(
+            f"of {frame.sender} says of a self-test that noise accounts for what it read"
+        )
     return found
 
 
