@@ -484,6 +484,26 @@ def test_no_roster_is_made_of_a_plan_that_no_secure_sum_can_run(
     assert not (tmp_path / "acme").exists()
 
 
+UNABLE = {
+    "a unit that forms have not": (("--privacy-unit", "provider"), "document or sequence"),
+    "a norm whose square vanishes": (("--clipping-norm", "1e-9"), "at least 1e-08"),
+}
+
+
+@pytest.mark.parametrize("plan", UNABLE)
+def test_no_roster_is_made_of_a_plan_that_no_party_could_run(
+    plan: str, tmp_path: Path, layoutlmv3_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options, expected = UNABLE[plan]
+    given = ["--start", str(layoutlmv3_folder), "--label", "total", "--trained", "output"]
+    given += ["--client", "north", "--client", "south", "--accountant", "rdp", *options]
+    with pytest.raises(SystemExit) as ended:
+        main(["federated", "init", str(tmp_path / "acme"), *given])
+    assert ended.value.code == 2
+    assert expected in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "acme").exists()
+
+
 def test_what_weights_have_seen_goes_from_init_into_the_certificate(
     tmp_path: Path, layoutlmv3_folder: Path
 ) -> None:

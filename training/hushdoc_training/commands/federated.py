@@ -505,6 +505,7 @@ def _settings(options: argparse.Namespace) -> FederatedSettings:
 def _plan(options: argparse.Namespace, numbers: int) -> FederatedPlan:
     from hushdoc_training.federated.plan import FEDAVG, IN_THE_CLEAR, PROVIDER, FederatedPlan
     from hushdoc_training.federated.secure_sum import require_size
+    from hushdoc_training.recipes import federated_tasks
 
     provider = options.algorithm == PROVIDER
     common: dict[str, Any] = {
@@ -529,8 +530,11 @@ def _plan(options: argparse.Namespace, numbers: int) -> FederatedPlan:
         if options.mode != IN_THE_CLEAR:
             require_size(common["clients_per_round"])
         if options.algorithm == FEDAVG:
-            return FederatedPlan(**common, noise_multiplier=0.0, epsilon=None, delta=None)
-        return FederatedPlan.calibrated(epsilon=options.epsilon, delta=options.delta, **common)
+            plan = FederatedPlan(**common, noise_multiplier=0.0, epsilon=None, delta=None)
+        else:
+            plan = FederatedPlan.calibrated(epsilon=options.epsilon, delta=options.delta, **common)
+        federated_tasks.TASKS[options.task].require_unit(plan)
+        return plan
 
 
 def _print_plan(plan: FederatedPlan) -> None:

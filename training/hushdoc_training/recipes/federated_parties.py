@@ -130,8 +130,10 @@ def roster_of(
     Raises:
         CertificateError: BAD_FIELD, where two parties can't be told apart.
         PrivacyError: The start has seen private documents.
-        ValueError: The plan has another number of clients, or of numbers.
+        ValueError: The plan has another number of clients, or of numbers, or a unit that the task
+            makes no records of.
     """
+    task_of(start).require_unit(plan)
     starts.require_public(start)
     starts.require_told(start)
     _require_scalable(plan, settings)

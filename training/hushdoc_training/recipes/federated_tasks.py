@@ -9,12 +9,14 @@ from typing import Any
 
 from hushdoc.certificate.claim import PublicData
 from hushdoc.labels import LabelledDocument
+from hushdoc_training.federated.plan import PROVIDER, FederatedPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.recipes import federated_docvqa, federated_kie
 from hushdoc_training.recipes.docvqa import rows
 from hushdoc_training.recipes.docvqa import training as docvqa
 from hushdoc_training.recipes.docvqa.start import Start as DocVQAStart
 from hushdoc_training.recipes.federated_updates import ClientUpdate
+from hushdoc_training.recipes.kie import private as kie_private
 from hushdoc_training.recipes.kie import training as kie
 from hushdoc_training.recipes.kie.identity import cut, documents_digest
 from hushdoc_training.recipes.kie.records import known_labels, without_copies
@@ -31,6 +33,7 @@ class Task:
 
     Attributes:
         word: Its name on the command line and in a roster.
+        units: Privacy units that records are made of, but for fl-provider-dp, which has providers.
         told: What a roster says of a start besides.
         described: What a claim says of a start.
         prepared_by: The public data that settings measure something on before the first round.
@@ -47,6 +50,7 @@ class Task:
     """
 
     word: str
+    units: tuple[str, ...]
     told: Callable[[Any], Mapping[str, Any]]
     described: Callable[[Any], Mapping[str, Any]]
     prepared_by: Callable[[PrivateSettings], tuple[PublicData, ...]]
@@ -61,9 +65,19 @@ class Task:
     cut: Callable[[Any, str], str]
     save: Callable[..., None]
 
+    def require_unit(self, plan: FederatedPlan) -> None:
+        """Raises ValueError where no records are made of a plan's unit."""
+        units = ("provider",) if plan.algorithm == PROVIDER else self.units
+        if plan.privacy_unit not in units:
+            raise ValueError(
+                f"privacy_unit is '{plan.privacy_unit}'; expected {' or '.join(units)}, of which "
+                f"{plan.algorithm} makes records of {self.word}."
+            )
+
 
 KIE = Task(
     word="kie",
+    units=kie_private.UNITS,
     told=lambda start: {
         "architecture": start.model.architecture,
         "labels": list(start.labels.fields),
@@ -85,6 +99,7 @@ KIE = Task(
 
 DOCVQA = Task(
     word="docvqa",
+    units=rows.UNITS,
     told=lambda start: {
         "architecture": start.asking.kind,
         "encoder": start.model.architecture,
