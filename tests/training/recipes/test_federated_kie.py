@@ -29,6 +29,7 @@ from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc.signing import keys
 from hushdoc_training import checkpoint
 from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.federated import account, evidence, testimony
 from hushdoc_training.federated import coordinator as coordinators
 from hushdoc_training.federated import roster as rosters
 from hushdoc_training.federated.partition import by_provider, equal
@@ -142,6 +143,7 @@ def test_every_private_algorithm_claims_a_guarantee_against_each_adversary(
     # The plan has noise for the worst of them: a client that knows its own share.
     assert 7.9 < max(guarantee.epsilon or 0 for guarantee in claim.guarantees) <= 8.0001
     assert claim.training["federated"]["receipts"] == CLIENTS
+    require_countersignable(claim, tmp_path / "run")
     stored = layout.load(tmp_path / "run" / "checkpoint", "layoutlm")
     after = weights_of({"": next(iter(stored.inner.classifier.parameters()))})
     assert (before != after).any()
@@ -172,6 +174,29 @@ def test_without_privacy_it_says_so(
     claim = sealed_by(plan, tmp_path / "run")
     assert {guarantee.kind for guarantee in claim.guarantees} == {"none"}
     assert not (tmp_path / "run" / "client-01" / "ledger").exists()
+    require_countersignable(claim, tmp_path / "run")
+
+
+def require_countersignable(claim: Any, out: Path) -> None:
+    """Does what a client does before it signs the certificate of a run."""
+    roster = rosters.load(out / "roster.json")
+    testified = testimony.kept(out / "coordinator" / testimony.RECEIPTS, roster)
+    evidence.require(
+        claim,
+        roster,
+        testified,
+        federated_parties.unit_definition(roster),
+        federated_parties.public_data_of(roster),
+        reads=READING,
+        assumes=(READABLE,),
+    )
+    for party in roster.clients:
+        known = account.journal_of(out / party.name)
+        assert known is not None
+        evidence.require_own(*known, party.name, roster, testified)
+        others = {name: frame for name, frame in testified.items() if name != party.name}
+        with pytest.raises(PrivacyError):
+            evidence.require_own(*known, party.name, roster, others)
 
 
 def test_a_run_is_sealed_and_verified(

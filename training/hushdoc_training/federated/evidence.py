@@ -18,9 +18,9 @@ from hushdoc_training.federated import claims, testimony
 from hushdoc_training.federated.account import Journal
 from hushdoc_training.federated.claims import Executed
 from hushdoc_training.federated.frames import Frame
-from hushdoc_training.federated.plan import FederatedPlan
+from hushdoc_training.federated.plan import FEDAVG, FederatedPlan
 from hushdoc_training.federated.roster import Roster
-from hushdoc_training.privacy.claims import unaccounted
+from hushdoc_training.privacy.claims import LABELS_TAKEN, unaccounted
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.runs.receipts import Declared
 
@@ -104,8 +104,10 @@ def require_own(
     """
     if name not in testified or bytes(testified[name].payload) != said:
         raise _differs(f"rests on other words of {name} than {name} said")
-    missing = sorted({*journal.met} - with_receipts(testified))
-    if len(missing) > FederatedPlan.from_dict(roster.plan).most_unattested:
+    plan = FederatedPlan.from_dict(roster.plan)
+    told = testified.keys() if plan.algorithm == FEDAVG else with_receipts(testified)
+    missing = sorted({*journal.met} - told)
+    if len(missing) > plan.most_unattested:
         raise _differs(f"rests on no receipt of {', '.join(missing)}, who took part with {name}")
 
 
@@ -118,11 +120,11 @@ def with_receipts(testified: Mapping[str, Frame]) -> frozenset[str]:
 
 def _declared(claim: Claim, unit_definition: str) -> Declared:
     """Returns what of a claim only the coordinator can say, and what the roster's task says."""
-    some = claim.guarantees[0]
+    taken = any(access.purpose == LABELS_TAKEN for access in claim.data_accesses)
     return Declared(
         name=claim.protected_data[0].name,
-        hyperparameter_tuning=some.hyperparameter_tuning,
-        labels_from_documents=not some.covers_all_private_accesses,
+        hyperparameter_tuning=claim.guarantees[0].hyperparameter_tuning,
+        labels_from_documents=taken,
         unit_definition=unit_definition,
         caveats=(duplicates.CAVEAT,) if duplicates.UNIT in unit_definition else (),
     )
