@@ -84,6 +84,15 @@ def test_a_key_that_others_may_read_is_not_used(parties: Path) -> None:
     assert refusal("federated", "client", parties / "first", *given) == "BAD_INPUT"
 
 
+def test_changed_documents_are_declared_to_a_ledger(
+    parties: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("--data", "invented:form", "--approve", ROSTER.digest, "--documents-changed")
+    with pytest.raises(SystemExit):
+        run("federated", "client", parties / "first", *given)
+    assert "--documents-changed needs --ledger" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("change", "asked"),
     [

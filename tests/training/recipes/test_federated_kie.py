@@ -351,6 +351,28 @@ def test_a_client_s_ledger_refuses_documents_that_moved_to_another_provider(
     assert refused.value.code == "RUN_DIFFERS"
 
 
+def test_an_owner_declares_that_documents_changed_between_two_runs(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    plan = plan_of(start)
+    simulated(start, receipts, plan, tmp_path / "run")
+    first = rosters.load(tmp_path / "run" / "roster.json")
+    ledger = Ledger.create(tmp_path / "ledger", data="receipts", epsilon=100.0, delta=1e-5)
+    with federated_parties.account_of(tmp_path / "1", first, start, receipts, ledger) as own:
+        own.reserve()
+    second = replace(first, run="cd" * 16)
+    changed = (tmp_path / "2", second, start, receipts[1:], ledger)
+    with (
+        federated_parties.account_of(*changed) as own,
+        pytest.raises(PrivacyError, match="--documents-changed") as refused,
+    ):
+        own.reserve()
+    assert refused.value.code == "OTHER_DOCUMENTS"
+    with federated_parties.account_of(*changed, documents_changed=True) as own:
+        own.reserve()
+    assert len(ledger.runs()) == 2
+
+
 def test_copies_are_one_record_where_documents_are_the_unit_alone(
     start: Start, receipts: list[LabelledDocument]
 ) -> None:

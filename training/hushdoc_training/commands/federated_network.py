@@ -76,6 +76,12 @@ def register(actions: Subcommands) -> None:
     client.add_argument(
         "--ledger", type=Path, metavar="FILE", help="the documents' own, of `hushdoc ledger init`"
     )
+    client.add_argument(
+        "--documents-changed",
+        action="store_true",
+        help="with --ledger: documents were added, removed or relabelled since its last run; all "
+        "runs count for all of them",
+    )
     add_number(
         client,
         "--max-epsilon",
@@ -84,6 +90,7 @@ def register(actions: Subcommands) -> None:
         "most that the plan may spend on them; inf for one without privacy",
     )
     add_number(client, "--max-delta", "D", 1e-5, "largest delta of a plan")
+    client.mark_expert("--documents-changed")
 
 
 def _action(actions: Subcommands, name: str, run: Any, about: str, more: str) -> CommandParser:
@@ -211,6 +218,8 @@ def run_client(options: argparse.Namespace) -> int:
     source = dataset.Source(location=options.data, documents=options.documents, seed=options.seed)
     if options.documents is not None and not source.is_invented:
         options.parser.error(FIRST_DOCUMENTS)
+    if options.documents_changed and options.ledger is None:
+        options.parser.error("--documents-changed needs --ledger")
     roster, key = approved(options)
     host, port = _address(options, options.server)
     authority = _read(options.folder / AUTHORITY)
@@ -236,7 +245,12 @@ def run_client(options: argparse.Namespace) -> int:
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     update = federated_parties.update_of(roster, start, documents, device=best_device())
     with federated_parties.account_of(
-        options.folder / STATE, roster, start, documents, ledger
+        options.folder / STATE,
+        roster,
+        start,
+        documents,
+        ledger,
+        documents_changed=options.documents_changed,
     ) as account:
         client = federated_parties.client_of(
             roster, key, update, account=account, limits=limits, seconds=options.wait

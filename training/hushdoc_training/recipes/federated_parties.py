@@ -59,6 +59,7 @@ from hushdoc_training.recipes.federated_tasks import TASKS, Start, Task, task_of
 from hushdoc_training.recipes.federated_updates import ClientUpdate, server_step_of
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.runs import start_weights
+from hushdoc_training.runs.account import CHANGED
 from hushdoc_training.runs.claim_words import READABLE, READING
 from hushdoc_training.runs.receipts import Declared
 
@@ -133,9 +134,9 @@ def roster_of(
         ValueError: The plan has another number of clients, or of numbers, or a unit that the task
             makes no records of.
     """
-    task_of(start).require_unit(plan)
     starts.require_public(start)
     starts.require_told(start)
+    task_of(start).require_unit(plan)
     _require_scalable(plan, settings)
     numbers = numbers_of(start, settings, plan.algorithm)
     if (plan.clients, plan.numbers) != (len(clients), numbers):
@@ -304,15 +305,23 @@ def account_of(
     start: Start,
     documents: Sequence[LabelledDocument],
     ledger: Ledger | None,
+    *,
+    documents_changed: bool = False,
 ) -> Account:
-    """Returns a client's account, whose rounds `client_of` reserves in its ledger."""
+    """Returns a client's account, whose rounds `client_of` reserves in its ledger.
+
+    With `documents_changed` the ledger counts for these documents as well, and all runs for all.
+    """
     task, plan = task_of(start), FederatedPlan.from_dict(roster.plan)
     budget = None
     if ledger is not None:
         _require_fit(ledger, plan)
+        digest = task.digest(documents, unit=plan.privacy_unit)
+        if documents_changed:
+            ledger.admit(digest, reason=CHANGED)
         budget = Budget(
             ledger=ledger,
-            documents=task.digest(documents, unit=plan.privacy_unit),
+            documents=digest,
             step=plan.own_round,
             cut=task.cut(start, plan.privacy_unit),
         )

@@ -20,6 +20,9 @@ from hushdoc_training.runs.receipts import Declared, Preview
 from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import last_charge, last_head, read_log
 
+CHANGED = "documents were added, removed or relabelled"
+"""Why a ledger counts for other documents than before, where their owner says so."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
@@ -67,7 +70,7 @@ class Terms:
             return None
         self.require_fit(plan)
         if self.documents_changed:
-            self.ledger.admit(self.documents, reason="documents were added, removed or relabelled")
+            self.ledger.admit(self.documents, reason=CHANGED)
         room = self.ledger.require_room(
             step=plan.step, steps=plan.steps, documents=self.documents, cut=self.cut
         )
