@@ -144,6 +144,12 @@ def with_training(claim: Claim, **change: Any) -> Claim:
 
 OTHERWISE: dict[str, tuple[Callable[[Claim], Claim], str]] = {
     "less epsilon": (lambda claim: with_guarantees(claim, epsilon=0.5), "the guarantees"),
+    "less epsilon against one of them": (
+        lambda claim: replace(
+            claim, guarantees=(*claim.guarantees[:-1], replace(claim.guarantees[-1], epsilon=0.5))
+        ),
+        "the guarantees",
+    ),
     "an assumption fewer": (
         lambda claim: with_guarantees(claim, assumes=claim.guarantees[0].assumes[:-2]),
         "the guarantees",
@@ -151,6 +157,15 @@ OTHERWISE: dict[str, tuple[Callable[[Claim], Claim], str]] = {
     "a larger unit": (lambda claim: with_guarantees(claim, unit="provider"), "the guarantees"),
     "another definition": (
         lambda claim: with_guarantees(claim, unit_definition="all documents of a company"),
+        "what is protected",
+    ),
+    "a smaller contribution": (
+        lambda claim: replace(
+            claim,
+            protected_data=tuple(
+                replace(data, contribution_bound="none") for data in claim.protected_data
+            ),
+        ),
         "what is protected",
     ),
     "fewer rounds": (
@@ -293,7 +308,21 @@ def test_a_client_misses_its_own_words_and_those_of_others(
     evidence.require_own(journal, said, "first", federation.roster, one_less)  # c is 1
     other = signed(federation, testified["first"], said.replace(b'"taken":3', b'"taken":2'))
     alone = {"first": testified["first"]}
-    for wrong in (alone, {**testified, "first": other}, {"second": testified["second"]}):
+    # Words without a receipt are none.
+    silent = {
+        name: signed(
+            federation,
+            testified[name],
+            replace(testimony.said(testified[name]), executed=None).encoded(),
+        )
+        for name in ("second", "third")
+    }
+    for wrong in (
+        alone,
+        {**testified, **silent},
+        {**testified, "first": other},
+        {"second": testified["second"]},
+    ):
         with pytest.raises(PrivacyError) as refused:
             evidence.require_own(journal, said, "first", federation.roster, wrong)
         assert refused.value.code == "NOT_AS_TESTIFIED"

@@ -250,6 +250,8 @@ def test_private_numbers_that_were_read_are_said_of_every_later_statement(ledger
     for what in ("losses", "losses", "records drawn"):  # a score may be looked at after the end
         ledger.note_read("first", what)
     assert ledger.find("first").read == ("losses", "records drawn")  # type: ignore[union-attr]
+    assert ledger.find("second").read == ()  # type: ignore[union-attr]
+    assert ledger.find("third") is None
     assert ledger.statement("d").read_runs == 1
     assert ledger.require_room(step=STEP, steps=5, documents="d").read_runs == 1
     with pytest.raises(InputError) as unknown:

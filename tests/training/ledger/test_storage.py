@@ -188,8 +188,17 @@ def test_a_newer_ledger_asks_for_a_newer_version(ledger: Ledger) -> None:
 def test_another_ledger_in_its_place_is_noticed(ledger: Ledger) -> None:
     ledger.path.unlink()
     Ledger.create(ledger.path, data="invoices", epsilon=4, delta=1e-5)
-    with pytest.raises(InputError, match="another ledger was put in its place"):
-        ledger.runs()
+    for deed in (
+        ledger.runs,
+        ledger.head,
+        lambda: ledger.require_head("1:" + "a" * 32),
+        lambda: ledger.charge("run", 2),
+        lambda: ledger.note_read("run", "losses"),
+        lambda: ledger.admit("more", reason="a document joined"),
+        lambda: ledger.require_room(step=STEP, steps=1, documents="d"),
+    ):
+        with pytest.raises(InputError, match="another ledger was put in its place"):
+            deed()
 
 
 def test_random_damage_is_a_typed_error_or_hits_what_nobody_reads(ledger: Ledger) -> None:
