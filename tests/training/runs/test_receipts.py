@@ -189,6 +189,16 @@ def test_the_certificate_says_which_noise_was_drawn(distribution: str) -> None:
     assert made._lattice.width * made._lattice.step > plan.noise_multiplier * plan.clipping_norm
 
 
+def test_what_ran_otherwise_than_planned_is_not_claimed() -> None:
+    plan = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.5, steps=2, expected_records=4)
+    with training(small_model(), draws=[], plan=plan, coins=None, noise=None) as made:
+        list(made)
+        made._plan = replace(plan, noise_multiplier=2 * plan.noise_multiplier)
+        with pytest.raises(PrivacyError, match="the plan has") as refused:
+            receipts.claim_of(made, "forms")
+    assert refused.value.code == "NOT_AS_PLANNED"
+
+
 @given(
     multiplier=st.floats(0.5, 20.0),
     rate=st.floats(0.001, 1.0),

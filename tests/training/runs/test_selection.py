@@ -151,6 +151,14 @@ def test_noise_of_a_run_that_was_not_chosen_has_to_be_secret_too(
     assert refused.value.code == "KNOWN_RANDOMNESS"
 
 
+def test_a_run_that_executed_something_else_than_its_plan_has_no_best() -> None:
+    found = candidate(1.0)
+    found.training._plan = replace(PLAN, expected_records=5)
+    with pytest.raises(PrivacyError) as refused:
+        best_of(Selection(expected_runs=1), [1], lambda _: found)
+    assert refused.value.code == "NOT_AS_PLANNED"
+
+
 def test_what_was_read_of_a_run_that_was_not_chosen_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Selection, "draw", lambda *_: 2)
     runs = [candidate(1.0), candidate(2.0)]
