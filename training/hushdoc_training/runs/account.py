@@ -33,7 +33,8 @@ class Terms:
         documents: Digest of the documents' content, which ledger and resumed runs compare; it never
             leaves the trainer.
         title: What the ledger calls the run, for people.
-        cut: How documents become the records that are protected, where these are parts of them.
+        cut: How documents become the records that are protected, where these are parts of them;
+            ledger and resumed runs compare it.
         ledger: The budget of the documents, if one is kept.
         documents_changed: Whether some were added, removed or relabelled since the last run.
     """
