@@ -21,6 +21,7 @@ from hushdoc.errors import CheckpointError, InputError, OutputWriteError, Privac
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.ledger.runs import LedgerRun, Spent
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import Floats, SecretStream
@@ -28,7 +29,9 @@ from hushdoc_training.recipes.kie import start
 from hushdoc_training.recipes.kie import training as kie
 from hushdoc_training.runs import account as budget
 from hushdoc_training.runs import ledger_audit, loop, state
+from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import read_log
 
@@ -265,6 +268,31 @@ def test_an_older_copy_of_the_ledger_is_noticed(
     (*_, found) = ledger_audit.audit(ledger, [tmp_path / "run"])
     assert found.problem == ledger_audit.BROKEN
     assert "older copy" in found.text
+
+
+def test_a_run_that_goes_on_meanwhile_makes_no_ledger_an_older_copy(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither for an audit, which takes its time, nor for somebody who would resume the run."""
+    terms = Terms(declared=Declared(name="receipts"), documents="d", title="t", ledger=ledger)
+    run = PrivateRun.open(tmp_path / "run", PLAN, terms=terms)
+    run.charge(1)
+    spent, find = Ledger.spent, Ledger.find
+
+    def spent_meanwhile(asked: Ledger) -> Spent:
+        run.charge(2)
+        return spent(asked)
+
+    def found_before(asked: Ledger, run_id: str) -> LedgerRun | None:
+        found = find(asked, run_id)
+        run.charge(3)
+        return found
+
+    monkeypatch.setattr(Ledger, "spent", spent_meanwhile)
+    findings = ledger_audit.audit(ledger, [tmp_path / "run"])
+    assert [found.problem for found in findings] == [None] * 5
+    monkeypatch.setattr(Ledger, "find", found_before)
+    assert PrivateRun.open(tmp_path / "run", PLAN, terms=terms, resume=True).read_charges() == 3
 
 
 def test_a_run_keeps_to_the_ledger_it_began_with(

@@ -150,10 +150,10 @@ def announcement(statement: LedgerStatement, preview: Preview) -> str:
 
 
 def _require_newest(ledger: Ledger, run: Run) -> None:
+    entries = read_log(run.log)  # first: who trains there meanwhile charges the ledger first
+    last = last_charge(entries)
     known = ledger.find(run.run_id)
     recorded = known.charged if known is not None else 0
-    entries = read_log(run.log)
-    last = last_charge(entries)
     if last > recorded:
         raise ledger.behind(run.run_id, charged=last, known=recorded)
     noted = last_head(entries)

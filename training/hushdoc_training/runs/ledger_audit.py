@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.ledger import storage
@@ -32,13 +33,15 @@ def audit(
     damages = storage.damages(ledger.path)
     if damages:
         return tuple(Finding(problem=DAMAGED, text=f"the file: {found}") for found in damages)
+    # Before the ledger's: a run that goes on meanwhile charges there first.
+    noted = [(folder, run := Run.read(folder), read_log(run.log)) for folder in folders]
     runs = ledger.runs()
     return (
         Finding(problem=None, text="the file: sound by SQLite's own check"),
         *_charges(runs),
         _cap(ledger),
         *(_head(ledger, head, f"head {head}") for head in heads),
-        *(found for folder in folders for found in _folder(ledger, runs, folder)),
+        *(found for one in noted for found in _folder(ledger, runs, *one)),
     )
 
 
@@ -74,15 +77,19 @@ def _head(ledger: Ledger, head: str, what: str) -> Finding:
     return Finding(problem=None, text=f"{what}: the ledger holds all entries up to it")
 
 
-def _folder(ledger: Ledger, runs: Sequence[LedgerRun], folder: Path) -> list[Finding]:
+def _folder(
+    ledger: Ledger,
+    runs: Sequence[LedgerRun],
+    folder: Path,
+    run: Run,
+    entries: Sequence[dict[str, Any]],
+) -> list[Finding]:
     """A folder may hold fewer charges than the ledger (a kill lost the last), never more."""
-    run = Run.read(folder)
     if run.settings.get("ledger") != ledger.ledger_id:
         text = f"folder '{folder}': its run was not trained with this ledger"
         return [Finding(problem=BROKEN, text=text)]
     known = next((item for item in runs if item.run_id == run.run_id), None)
     recorded = 0 if known is None else known.charged
-    entries = read_log(run.log)
     last, head = last_charge(entries), last_head(entries)
     charges = Finding(
         problem=None if last <= recorded else BROKEN,
