@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -143,3 +144,24 @@ def test_what_is_repeated_draws_alike_and_secrets_go_on_when_a_step_fails() -> N
     with pytest.raises(RuntimeError, match="out of memory"), dropout_seeds.secret([]):
         raise RuntimeError("out of memory")
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_steps_of_two_threads_take_turns() -> None:
+    """Or the end of one would give the other what the program had seeded."""
+    torch.manual_seed(7)
+    foretold = torch.rand(3)
+    torch.manual_seed(7)
+    inside, drawn = threading.Event(), []
+
+    def draw() -> None:
+        with dropout_seeds.secret([]):
+            inside.set()
+            drawn.append(torch.rand(3))
+
+    other = threading.Thread(target=draw)
+    with dropout_seeds.secret([]):
+        other.start()
+        assert not inside.wait(0.2)
+    other.join()
+    assert not torch.equal(drawn[0], foretold)
+    assert torch.equal(torch.rand(3), foretold)

@@ -19,10 +19,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from hushdoc.system import forking
+
 ASSUMED = (
     "what the losses draw at random they draw for each row by itself, from the default generators "
     "of torch, numpy and Python, which every step seeds from the operating system"
 )
+
+_generators = forking.Lock()
 
 _WORDS = 624
 _STATE = slice(24, 24 + 8 * _WORDS)  # after seed, count and flags; before a normal that was kept
@@ -80,6 +84,9 @@ def _restored(parameters: Iterable[torch.Tensor]) -> Iterator[list[torch.Generat
     """Yields torch's default generators; after the block all default ones are as before."""
     generators = [torch.default_generator, *_on_devices(parameters)]
     with ExitStack() as stack:
+        # The generators are the process's: a block of another thread's would put back in the middle
+        # of this one what the program had seeded.
+        stack.enter_context(_generators)
         for generator in generators:
             stack.callback(generator.set_state, generator.get_state())
         stack.callback(random.setstate, random.getstate())
