@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import inspect
 import math
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -374,3 +376,17 @@ def test_packing_keeps_records_whole_and_loses_no_row() -> None:
 
 def vars_of(batch: object) -> tuple[object, object, object]:
     return batch.examples, batch.records, batch.weights  # type: ignore[attr-defined]
+
+
+def test_threads_take_steps_in_turns() -> None:
+    """Or the sum of one step would hold the records of another one, with noise for one."""
+    draws = [[0, 1], [1, 2, 3]]
+    alone, shared = small_model(), small_model()
+    with training(alone, draws=draws) as made:
+        expected = [made.step().number, made.step().number]
+    with training(shared, draws=draws) as made:
+        made.optimizer.register_step_pre_hook(lambda *_: time.sleep(0.1))
+        with ThreadPoolExecutor(2) as pool:
+            found = [step.number for step in pool.map(lambda _: made.step(), range(2))]
+    assert sorted(found) == expected == [1, 2]
+    assert torch.equal(flat(shared), flat(alone))

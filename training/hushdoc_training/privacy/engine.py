@@ -23,6 +23,7 @@ import torch
 from torch import nn
 
 from hushdoc.accounting.mechanism import Mechanism
+from hushdoc.system import forking
 from hushdoc.version import __version__
 from hushdoc_training.metering import Meter
 from hushdoc_training.privacy import claims, earlier_steps, ownership, sharding
@@ -137,6 +138,7 @@ class PrivateTraining(Generic[Example]):
         self._empty = self._nonfinite = 0
         self.view, self.backend = view or PrivateView(), backend
         self._is_closed = False
+        self._turn = forking.Lock()
         self._receipt = ReceiptKept(self._meter, self.view)
         noisy_loss = NoisyLoss(
             bound=loss_bound,
@@ -261,11 +263,15 @@ class PrivateTraining(Generic[Example]):
             self._average.release()
 
     def step(self) -> Step:
-        """Takes one private step.
+        """Takes one private step; threads take turns.
 
         Raises:
             PrivacyError: All steps are taken, or somebody else touched parameters or gradients.
         """
+        with self._turn:  # or a step's sum would hold the records of another one
+            return self._step()
+
+    def _step(self) -> Step:
         number = self.charged + 1
         drawn = self._sum.take(number)
         try:
