@@ -196,7 +196,10 @@ def _labels(config: Any) -> list[str]:
             f"it has {config.num_labels} outputs and the problem_type {config.problem_type}, which "
             "are not the classes of which a document has one"
         )
-    return [config.id2label[number] for number in range(config.num_labels)]
+    names = [config.id2label[number] for number in range(config.num_labels)]
+    if not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"its id2label has the classes {names}, which are not all names")
+    return names
 
 
 def _architecture(folder: Path) -> str:

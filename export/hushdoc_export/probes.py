@@ -64,7 +64,8 @@ class Traceable:
                 answer: Answer = self.model(**inputs).float().numpy()
         except (IndexError, RuntimeError, ValueError) as error:
             raise CheckpointError(
-                f"The model fails on inputs of the shapes {shapes_of(probe)}: {error}. Its "
+                f"The model fails on inputs of the shapes {shapes_of(probe)}: "
+                f"{str(error).rstrip('.')}. Its "
                 "preprocessing declares inputs of that size; declare what the model can read."
             ) from error
         return answer

@@ -23,7 +23,7 @@ from hushdoc.certificate import statement
 from hushdoc.certificate.certificate import Certificate, ModelIdentity
 from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.subjects import Subject
-from hushdoc.errors import ParityError
+from hushdoc.errors import ArtifactError, ParityError
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.session import Session
 from hushdoc.runtime.writing import GRAPHS
@@ -267,15 +267,19 @@ def _made(
     seen: Seen,
 ) -> tuple[_Made, Certificate]:
     """Returns the graphs to seal, and the certificate with the steps that led to them."""
-    level = VARIANTS["fp32"].level
-    traced = product.traced(fused=variant.fused)
+    try:
+        protos, exported, parities = _exported(product, certificate, fused=variant.fused)
+    except ArtifactError:
+        if not variant.fused:
+            raise
+        # Of operators that stand for several, ONNX Runtime can't run all that torch writes:
+        # RotaryEmbedding for positions that the rows of a batch share, as ModernBERT has it.
+        protos, exported, parities = _exported(product, certificate, fused=False)
     seen(TRACED, 100)
-    protos = {name: quantize.optimized(proto, level) for name, proto in traced.items()}
-    exported = _loaded(protos, {"optimized": level}, certificate)
     before = certificate.derivation
     # A change of format that read no data.
     step = {"step": "export-onnx", "dataDependent": False, **origin, **exported.method}
-    step["parity"] = product.compared(exported.sessions, tolerance=parity.TOLERANCE)
+    step["parity"] = parities
     if variant.name == "fp32":
         return exported, dataclasses.replace(certificate, derivation=(*before, step))
     best, measured = _closest(protos, exported, certificate, variant, measure)
@@ -292,6 +296,17 @@ def _made(
     claim = dataclasses.replace(claim, caveats=(*claim.caveats, measured.caveat(variant.name)))
     derivation = (*before, step, rounding)
     return best, dataclasses.replace(certificate, claim=claim, derivation=derivation)
+
+
+def _exported(
+    product: Product, certificate: Certificate, *, fused: bool
+) -> tuple[Mapping[str, Any], _Made, dict[str, Any]]:
+    """Returns graphs that answer like their model, as protos and loaded, and how close they are."""
+    level = VARIANTS["fp32"].level
+    traced = product.traced(fused=fused)
+    protos = {name: quantize.optimized(proto, level) for name, proto in traced.items()}
+    exported = _loaded(protos, {"optimized": level}, certificate)
+    return protos, exported, product.compared(exported.sessions, tolerance=parity.TOLERANCE)
 
 
 def _closest(

@@ -52,6 +52,9 @@ def saved(folder: Path, model_type: str, **change: Any) -> Path:
         "mpnet": lambda: transformers.MPNetForSequenceClassification(
             transformers.MPNetConfig(**sizes)
         ),
+        "modernbert": lambda: transformers.ModernBertForSequenceClassification(
+            transformers.ModernBertConfig(local_attention=8, **sizes)
+        ),
         "lilt": lambda: transformers.LiltForSequenceClassification(
             transformers.LiltConfig(**sizes)
         ),
@@ -229,11 +232,14 @@ def test_a_tokenizer_of_other_tokens_than_the_models_own_is_refused(
     assert not (tmp_path / "model").exists()
 
 
-def test_windows_of_mpnet_are_as_long_as_it_has_positions(tmp_path: Path) -> None:
-    source = saved(tmp_path / "source", "mpnet", pad_token_id=1)
+@pytest.mark.parametrize(("model_type", "positions"), [("mpnet", 68), ("modernbert", 70)])
+def test_windows_are_as_long_as_a_model_has_positions(
+    tmp_path: Path, model_type: str, positions: int
+) -> None:
+    source = saved(tmp_path / "source", model_type, pad_token_id=1)
     release = tiny.release(name="classes")
     folder = export_classifier(source, tmp_path / "model", release, trained_on="our mail")
-    text = " ".join(["7"] * 66)
+    text = " ".join(["7"] * (positions - 2))
     found = opened(folder).classify(Document.from_text(text), top_k=3).scores
     inner = transformers.AutoModelForSequenceClassification.from_pretrained(source).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(source)
@@ -249,6 +255,7 @@ def test_windows_of_mpnet_are_as_long_as_it_has_positions(tmp_path: Path) -> Non
         ({"problem_type": "multi_label_classification"}, "3 outputs .* multi_label_classification"),
         ({"problem_type": "regression"}, "3 outputs .* regression"),
         ({"id2label": {0: "amount"}}, "1 outputs"),
+        ({"id2label": {0: "letter", 1: "", 2: "form"}}, "not all names"),
     ],
 )
 def test_outputs_that_are_no_classes_are_refused(
