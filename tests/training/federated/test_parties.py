@@ -25,6 +25,7 @@ from hushdoc_training.federated import frames, testimony
 from hushdoc_training.federated.account import JOURNAL, Account, Budget
 from hushdoc_training.federated.client import Client, Limits
 from hushdoc_training.federated.coordinator import STATE, Outgoing
+from hushdoc_training.federated.flower import resident
 from hushdoc_training.federated.in_process import InProcess
 from hushdoc_training.federated.roster import COORDINATOR
 from hushdoc_training.federated.server_steps import MeanUpdate
@@ -361,6 +362,32 @@ def test_what_a_document_made_fail_has_one_code_and_is_not_waited_for(
     assert federation.coordinator.attempts[0].refused == {"second": "CLIENT_FAILED"}
     assert "This provider" in str(federation.clients["second"].problems[0])
     assert set(federation.charged().values()) == {3}
+    assert federation.clients["first"].news() == []
+    (told, *more) = federation.clients["second"].news()
+    assert told.startswith("CLIENT_FAILED: The client's own round 1 failed")
+    assert "This provider left something" in told
+    assert len(more) == 2
+    assert federation.clients["second"].news() == []
+
+
+def test_an_owner_is_told_what_a_client_refused_and_not_what_came_again(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, plan())
+    told: list[str] = []
+    client = resident.Answers(federation.clients["second"], told.append)
+    (hello,) = client.answer([])
+    assert told == []
+    here = frames.decode(
+        hello,
+        federation.roster.public_keys,
+        run=federation.roster.run,
+        roster=federation.roster.digest,
+        recipient=COORDINATOR,
+    )
+    model = replace(here, recipient="second", phase=frames.MODEL)
+    wrong = signed(federation, model, COORDINATOR, payload=weights_with(float("nan")))
+    other = signed(federation, model, COORDINATOR, payload=weights_with(1.0))
+    assert len(client.answer([wrong, wrong, other])) == 1  # a refusal
+    assert [words.partition(":")[0] for words in told] == ["BAD_MODEL", "FRAME_DOUBLED"]
 
 
 def test_a_pause_ends_the_round_and_charges_no_other(federation: Federation) -> None:

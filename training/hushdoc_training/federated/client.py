@@ -41,6 +41,9 @@ from hushdoc_training.receipt import Receipt
 MAX_PROBLEMS = 100
 """How many of the last problems a party keeps."""
 
+_USUAL = frozenset(("FRAME_REPLAYED", "FRAME_STALE", "FRAME_UNEXPECTED"))
+"""Codes of frames that come late or again wherever a connection was lost."""
+
 OTHER_PAYLOAD = 1 << 20
 """Bytes that any payload may have beside the numbers in it."""
 
@@ -143,6 +146,7 @@ class Client:
         self._keys = {COORDINATOR: roster.public_keys[COORDINATOR]}
         self.closed = False
         self.problems: deque[HushdocError] = deque(maxlen=MAX_PROBLEMS)
+        self._untold: deque[str] = deque(maxlen=MAX_PROBLEMS)
 
     def hello(self) -> list[bytes]:
         """Returns what a client says when it starts, and after a connection was lost."""
@@ -161,15 +165,15 @@ class Client:
             )
             self._order.accept(frame)
         except FrameError as error:
-            self.problems.append(error)
+            self._note(error)
             return []
         try:
             return self._answered(frame, now)
         except FrameError as error:
-            self.problems.append(error)
+            self._note(error)
             return []
         except HushdocError as error:
-            self.problems.append(error)
+            self._note(error)
             code = error.code if isinstance(error, PrivacyError) else "CLIENT_FAILED"
             refusal = strict_json.dumps({"code": code})
             # At the place of the frame that was refused: what is older than a client's own last
@@ -179,6 +183,20 @@ class Client:
     def tick(self, now: float) -> None:
         """Forgets a round that nobody has gone on with for a long time."""
         self._summing.tick(now)
+
+    def news(self) -> list[str]:
+        """Returns what went wrong since the last call, in words for the documents' owner alone.
+
+        What comes late or again is usual, and left out.
+        """
+        told = list(self._untold)
+        self._untold.clear()
+        return told
+
+    def _note(self, error: HushdocError) -> None:
+        self.problems.append(error)
+        if error.code not in _USUAL:
+            self._untold.append(f"{error.code}: {error}")
 
     def _answered(self, frame: Frame, now: float) -> list[bytes]:
         if frame.phase == frames.CLOSE:

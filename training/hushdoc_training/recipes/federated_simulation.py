@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -222,6 +223,9 @@ def _drive(
         if len(run.attempts) > shown:
             shown = len(run.attempts)
             progress.show(run.attempts[-1].round, plan.rounds, _missing(run))
+        for name, client in clients.items():
+            for told in client.news():
+                warnings.warn(f"{name}: {told}", stacklevel=2)
 
     with (
         state.interrupts() as interrupted,

@@ -14,9 +14,9 @@ from hushdoc_training.federated.transport import drive
 class Answers:
     """A client of a run, in its conversation with the server."""
 
-    def __init__(self, client: Client) -> None:
-        """Takes a client that nobody else drives."""
-        self._client, self._greeted = client, False
+    def __init__(self, client: Client, report: Callable[[str], None]) -> None:
+        """Takes a client that nobody else drives, and whom to tell what it refused and why."""
+        self._client, self._report, self._greeted = client, report, False
 
     @property
     def finished(self) -> bool:
@@ -32,7 +32,10 @@ class Answers:
         greets, self._greeted = not (frames or self._greeted), True
         if greets:
             return self._client.hello()
-        return [said for data in frames for said in self._client.receive(data, time.monotonic())]
+        said = [said for data in frames for said in self._client.receive(data, time.monotonic())]
+        for told in self._client.news():
+            self._report(told)
+        return said
 
 
 def take_part(client: Client, way: Way, report: Callable[[str], None]) -> None:
@@ -41,9 +44,10 @@ def take_part(client: Client, way: Way, report: Callable[[str], None]) -> None:
     Args:
         client: Goes on where its account stands.
         way: To the server.
-        report: Is told why a courier had to be started again.
+        report: Is told what the client refused and why, for the documents' owner alone, and why a
+            courier had to be started again.
     """
-    serve(Answers(client), way, report)
+    serve(Answers(client, report), way, report)
 
 
 def coordinate(
