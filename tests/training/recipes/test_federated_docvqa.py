@@ -317,6 +317,8 @@ def test_the_command_trains_a_checkpoint_that_answers_questions(
     stored = DocVQACheckpoint.load(tmp_path / "run")
     assert stored.asking == start.asking
     assert [audit.canaries for audit in stored.claim.audits] == [6]
+    for guarantee in stored.claim.guarantees:  # that no run is refused for want of one
+        assert any("each client has documents of some provider" in w for w in guarantee.assumes)
     assert "Audit:      epsilon is at least 0 at delta" in capsys.readouterr().out
     plain = tmp_path / "plain"  # the paper's federated row without privacy
     with pytest.raises(SystemExit):

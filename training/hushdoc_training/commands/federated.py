@@ -62,6 +62,10 @@ ALGORITHMS = ("feam-dp", "fl-provider-dp", "fedavg-dp", "fedavg")  # plan.ALGORI
 SCALABLE = ("feam-dp", "fedavg-dp")  # those that clip gradients
 TASKS = ("kie", "docvqa")  # federated_tasks.TASKS, without torch
 _MODES = ("all-or-nothing", "threshold", "individual-updates")
+_EACH_WITH_PROVIDER = (
+    "each client has documents of some provider, also in neighbouring data sets: a run of "
+    "documents divided by their provider is refused where a client is left without any"
+)
 _PARTITIONS = ("equal", "provider", "size", "dirichlet")
 
 
@@ -308,6 +312,7 @@ def run_simulate(options: argparse.Namespace) -> int:
         public_data=weights,
         hyperparameter_tuning=tuned_on(options, kie_data.corpus(source)),
         caveats=kie_data.kinship(source, options.name or "", start.claim),
+        assumes=(_EACH_WITH_PROVIDER,) if options.partition == "provider" else (),
         resume=options.resume,
         quiet=options.quiet,
         num_canaries=options.canaries,

@@ -409,6 +409,7 @@ def declared_of(
     name: str,
     hyperparameter_tuning: str = "none",
     caveats: tuple[str, ...] = (),
+    assumes: tuple[str, ...] = (),
 ) -> Declared:
     """Returns what the claim of a run says besides what was executed."""
     task, grouped = task_of(start), _groups(FederatedPlan.from_dict(roster.plan))
@@ -422,7 +423,7 @@ def declared_of(
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=task.labels_from_documents(start),
         accesses=claims.unaccounted(name, READING),
-        assumes=(READABLE,),
+        assumes=(READABLE, *assumes),
         unit_definition=unit_definition(roster),
         caveats=((duplicates.CAVEAT,) if grouped else ()) + caveats,
     )

@@ -76,6 +76,7 @@ def simulate(
     public_data: tuple[PublicData, ...] = (),
     hyperparameter_tuning: str = "none",
     caveats: tuple[str, ...] = (),
+    assumes: tuple[str, ...] = (),
     resume: bool = False,
     quiet: bool = False,
     device: torch.device | None = None,
@@ -96,6 +97,7 @@ def simulate(
         public_data: What the start learned from, besides its claim's.
         hyperparameter_tuning: On what the settings were chosen.
         caveats: What a reader of the certificate must know besides.
+        assumes: What must be true of the shares besides.
         resume: Goes on with the run in `out`.
         quiet: Shows no progress.
         device: Where is computed.
@@ -186,6 +188,7 @@ def simulate(
             name=name,
             hyperparameter_tuning=hyperparameter_tuning,
             caveats=caveats,
+            assumes=assumes,
         )
         claim = claim_of(roster, coordinator, declared, simulated=True)
         model = trained(roster, coordinator, start)
