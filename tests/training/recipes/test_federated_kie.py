@@ -29,6 +29,7 @@ from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc.signing import keys
 from hushdoc_training import checkpoint
 from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.data import providers
 from hushdoc_training.federated import account, evidence, testimony
 from hushdoc_training.federated import coordinator as coordinators
 from hushdoc_training.federated import roster as rosters
@@ -137,6 +138,7 @@ def test_every_private_algorithm_claims_a_guarantee_against_each_adversary(
     for guarantee in claim.guarantees:
         assert guarantee.epsilon is not None
         assert guarantee.unit == plan.privacy_unit
+        assert (providers.TOLD in guarantee.unit_definition) == (plan.privacy_unit == "provider")
         assert (guarantee.condition is None) == (guarantee.adversary == "model-recipient")
         assert READABLE in guarantee.assumes
     assert {*READING} <= {access.purpose for access in claim.data_accesses}

@@ -26,6 +26,13 @@ from hushdoc_training import duplicates
 SALT = "hushdoc providers 1"
 """Public and never changed: another one would be another split of every data set."""
 
+TOLD = (
+    "which provider a document is of, it says itself, whatever other documents there are; names "
+    "are compared by their letters, the marks on these, and digits alone, without case, and a "
+    "provider under several others is several"
+)
+"""How documents are put together by `name_of`, for a certificate's definition of its unit."""
+
 LEGAL_FORMS = frozenset(
     ("ag", "bhd", "bv", "co", "company", "corp", "corporation", "gmbh", "inc", "incorporated", "kg",
      "limited", "llc", "llp", "ltd", "nv", "plc", "pty", "sa", "sarl", "sas", "sdn", "srl")

@@ -10,7 +10,7 @@ from hushdoc.labels import LabelledDocument
 from hushdoc_training.data import providers
 from hushdoc_training.federated.plan import PROVIDER, FederatedPlan
 from hushdoc_training.federated.updates import LocalTraining
-from hushdoc_training.privacy.records import Records
+from hushdoc_training.privacy.records import UNIT_DEFINITIONS, Records
 from hushdoc_training.recipes import federated_updates
 from hushdoc_training.recipes.federated_updates import ClientUpdate, Material, require_shared
 from hushdoc_training.recipes.kie.examples import Example, examples_of
@@ -74,6 +74,12 @@ def update_of(
         model=model, records=records, losses=losses, how_to_sum=how_to_sum(start, settings)
     )
     return federated_updates.update_of(material, plan, settings, local=local, charge=charge)
+
+
+def unit_definition(unit: str) -> str:
+    """Returns what one unit is, in a certificate."""
+    told = f"; {providers.TOLD}" if unit == "provider" else ""
+    return f"{UNIT_DEFINITIONS[unit]}{told}"
 
 
 def providers_of(start: Start, documents: Sequence[LabelledDocument]) -> Records[Example]:

@@ -10,7 +10,6 @@ from typing import Any
 from hushdoc.certificate.claim import PublicData
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.federated.plan import PROVIDER, FederatedPlan
-from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.recipes import federated_docvqa, federated_kie
 from hushdoc_training.recipes.docvqa import rows
 from hushdoc_training.recipes.docvqa import training as docvqa
@@ -92,7 +91,7 @@ KIE = Task(
     known=lambda documents, start: known_labels(documents, start.labels, warned=False),
     distinct=partial(without_copies, told=False),
     digest=documents_digest,
-    definition=UNIT_DEFINITIONS.__getitem__,
+    definition=federated_kie.unit_definition,
     cut=cut,
     save=kie.save,
 )

@@ -85,12 +85,7 @@ def unit_definition(unit: str) -> str:
     """Returns what one unit is, in a certificate."""
     if unit == "document":
         return f"{UNIT_DEFINITIONS[unit]}; {QUESTIONS}"
-    return (
-        f"{UNIT_DEFINITIONS[unit]}; which provider a document is of, it says itself, whatever "
-        "other documents there are; names are compared by their letters, the marks on "
-        "these, and digits alone, without case, and a provider under several others is several; "
-        f"{QUESTIONS}"
-    )
+    return f"{UNIT_DEFINITIONS[unit]}; {providers.TOLD}; {QUESTIONS}"
 
 
 def records_of(
