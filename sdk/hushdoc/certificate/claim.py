@@ -213,8 +213,9 @@ class ProtectedData(Record):
         name: What it is called.
         units: Its units and, where public, how many.
         contribution_bound: How much one unit can contribute and what enforces it, in words.
-        commitment: "salted-sha256:" and the digest of a secret salt followed by its content;
-            never a bare hash, which would answer whether a guessed record is in it.
+        commitment: "salted-sha256:" and the digest of a secret salt followed by its content, or by
+            the name of the ledger that counts what is spent of it; never a bare hash, which would
+            answer whether a guessed record is in it.
     """
 
     name: str = stored(text)

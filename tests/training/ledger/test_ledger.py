@@ -186,9 +186,22 @@ def test_documents_are_bound_by_a_salted_commitment(ledger: Ledger, tmp_path: Pa
     ledger.admit("more", reason="two documents joined")
     reserve(ledger, "other", 5, documents="more")
     reserve(ledger, "back", 5, documents="d")
-    assert ledger.statement("more").commitment == ledger.commitment("more")
-    assert ledger.statement("more").num_runs == 3
+    assert ledger.statement().num_runs == 3
     assert ledger.spent().reserved == pytest.approx(epsilon((STEP, 15)))
+
+
+def test_no_certificate_tells_whether_documents_joined_or_left(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    """All certificates of a ledger say the same of its documents, and of no other ledger's."""
+    reserve(ledger, "first", 5)
+    (before, preview) = ledger.statement(), ledger.require_room(step=STEP, steps=5, documents="d")
+    ledger.admit("more", reason="a document joined")
+    reserve(ledger, "second", 5, documents="more")
+    assert {before.commitment} == {preview.commitment, ledger.statement().commitment}
+    assert before.commitment not in {run.commitment for run in ledger.runs()}
+    twin = Ledger.create(tmp_path / "twin", data="invoices", epsilon=4, delta=1e-5)
+    assert twin.statement().commitment != before.commitment
 
 
 def test_runs_of_one_ledger_cut_documents_into_the_same_records(
@@ -235,7 +248,7 @@ def test_a_preview_says_what_the_reservation_will_and_reserves_nothing(ledger: L
     preview = ledger.require_room(step=QUIETER, steps=7, documents="d")
     assert len(ledger.runs()) == 1
     reserve(ledger, "second", 7, step=QUIETER)
-    assert ledger.statement("d") == preview
+    assert ledger.statement() == preview
     with pytest.raises(PrivacyError) as refused:
         ledger.require_room(step=STEP, steps=500, documents="d")
     assert refused.value.code == "BUDGET_EXCEEDED"
@@ -245,14 +258,14 @@ def test_private_numbers_that_were_read_are_said_of_every_later_statement(ledger
     reserve(ledger, "first", 10)
     reserve(ledger, "second", 10)
     ledger.note_read("first", "losses", declared_unused="a chart for a talk")
-    assert (ledger.statement("d").read_runs, ledger.find("first").read) == (0, ())  # type: ignore[union-attr]
+    assert (ledger.statement().read_runs, ledger.find("first").read) == (0, ())  # type: ignore[union-attr]
     ledger.close("first", reason="finished")
     for what in ("losses", "losses", "records drawn"):  # a score may be looked at after the end
         ledger.note_read("first", what)
     assert ledger.find("first").read == ("losses", "records drawn")  # type: ignore[union-attr]
     assert ledger.find("second").read == ()  # type: ignore[union-attr]
     assert ledger.find("third") is None
-    assert ledger.statement("d").read_runs == 1
+    assert ledger.statement().read_runs == 1
     assert ledger.require_room(step=STEP, steps=5, documents="d").read_runs == 1
     with pytest.raises(InputError) as unknown:
         ledger.note_read("nobody", "losses")

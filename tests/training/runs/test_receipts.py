@@ -53,7 +53,7 @@ def test_without_a_ledger_the_claim_is_the_run_and_warns_of_dropped_runs() -> No
 
 
 def test_with_a_ledger_every_run_is_inside_epsilon(ledger: Ledger) -> None:
-    claim = claim_by(PLAN, "forms", ledger=ledger.statement("d"))
+    claim = claim_by(PLAN, "forms", ledger=ledger.statement())
     (guarantee,) = claim.guarantees
     everything = Sequence(
         events=(
@@ -71,7 +71,7 @@ def test_with_a_ledger_every_run_is_inside_epsilon(ledger: Ledger) -> None:
     assert not any("dropped" in caveat for caveat in claim.caveats)
     assert claim_words.COPIES_OF_RUNS in claim.caveats
     assert claim_words.COPIES_OF_RUNS not in claim_by(PLAN, "forms").caveats
-    assert claim.protected_data[0].commitment == ledger.commitment("d")
+    assert claim.protected_data[0].commitment == ledger.statement().commitment
     again = Claim.from_json(claim.to_json())
     assert again.to_json() == claim.to_json()
     for mode in ("fast", "exact"):
@@ -83,7 +83,7 @@ def test_a_ledger_that_does_not_count_the_run_gives_no_claim(tmp_path: Path) -> 
     other = Ledger.create(tmp_path / "other", data="forms", epsilon=8, delta=1e-5)
     other.reserve("tried", title="", step=EARLIER, steps=30, claim="c", documents="d")
     with pytest.raises(PrivacyError, match="counts no run of") as refused:
-        claim_by(PLAN, "forms", ledger=other.statement("d"))
+        claim_by(PLAN, "forms", ledger=other.statement())
     assert refused.value.code == "NOT_IN_LEDGER"
 
 
@@ -92,7 +92,7 @@ def test_a_ledger_of_another_unit_gives_no_claim(tmp_path: Path) -> None:
     other = Ledger.create(tmp_path / "other", data="forms", unit="provider", epsilon=8, delta=1e-5)
     other.reserve("run", title="", step=PLAN.step, steps=PLAN.steps, claim="c", documents="d")
     with pytest.raises(PrivacyError, match="of each provider") as refused:
-        claim_by(PLAN, "forms", ledger=other.statement("d"))
+        claim_by(PLAN, "forms", ledger=other.statement())
     assert refused.value.code == "NOT_IN_LEDGER"
 
 
@@ -107,7 +107,7 @@ def test_a_ledger_accounts_for_its_runs_and_for_nothing_else(
         PLAN,
         "forms",
         hyperparameter_tuning=stated,
-        ledger=ledger.statement("d"),
+        ledger=ledger.statement(),
     )
     assert claim.guarantees[0].hyperparameter_tuning == claimed
     assert any("not part of epsilon" in caveat for caveat in claim.caveats) == (
@@ -119,10 +119,10 @@ def test_settings_chosen_by_the_loss_of_an_earlier_run_of_the_ledger_are_unaccou
     ledger: Ledger,
 ) -> None:
     """A ledger composes noised outputs: a rate that followed a loss told a record's presence."""
-    before = claim_by(PLAN, "forms", ledger=ledger.statement("d"))
+    before = claim_by(PLAN, "forms", ledger=ledger.statement())
     assert before.guarantees[0].hyperparameter_tuning == "accounted"
     ledger.note_read("tried", "losses")
-    claim = claim_by(PLAN, "forms", ledger=ledger.statement("d"))
+    claim = claim_by(PLAN, "forms", ledger=ledger.statement())
     (guarantee,) = claim.guarantees
     assert guarantee.hyperparameter_tuning == "unaccounted"
     assert any("not part of epsilon" in caveat for caveat in claim.caveats)
@@ -137,7 +137,7 @@ def test_steps_of_all_records_are_full_batches_unless_the_ledger_has_samples(
     alone = claim_by(full, "forms")
     assert alone.guarantees[0].sampling_as_implemented == "full-batch"
     ledger.reserve("full", title="", step=full.step, steps=20, claim="c", documents="d")
-    together = claim_by(full, "forms", ledger=ledger.statement("d"))
+    together = claim_by(full, "forms", ledger=ledger.statement())
     assert together.guarantees[0].sampling_as_implemented == "poisson"
     assert claim_by(PLAN, "forms").guarantees[0].sampling_as_implemented == "poisson"
     for before, after in ((alone, claim_by(PLAN, "forms")), (claim_by(PLAN, "forms"), alone)):
@@ -154,7 +154,7 @@ def test_an_accountant_of_the_plan_is_the_claims(ledger: Ledger) -> None:
     renyi = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.3, steps=20, accountant="rdp")
     assert claim_by(renyi, "x").guarantees[0].accountant.name == "rdp"
     ledger.reserve("renyi", title="", step=renyi.step, steps=20, claim="c", documents="d")
-    counted = claim_by(renyi, "x", ledger=ledger.statement("d"))
+    counted = claim_by(renyi, "x", ledger=ledger.statement())
     assert counted.guarantees[0].accountant.name == "pld"
 
 

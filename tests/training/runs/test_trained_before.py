@@ -78,10 +78,10 @@ def test_a_ledger_of_both_counts_both(tmp_path: Path) -> None:
         step, steps = PLAN.step, PLAN.steps
         ledger.reserve(str(number), title="", step=step, steps=steps, claim="c", documents="d")
         if number == 1:
-            alone = ledger.statement("d")
+            alone = ledger.statement()
     with pytest.raises(PrivacyError, match="began with what"):
         receipts.claim_of(training, "pages", ledger=alone)
-    claim = receipts.claim_of(training, "pages", ledger=ledger.statement("d"))
+    claim = receipts.claim_of(training, "pages", ledger=ledger.statement())
     assert (claim.guarantees[0].epsilon or 0) > 1.2 * PLAN.epsilon
 
 

@@ -12,7 +12,8 @@ it with `admit`: every run of the file then counts for every document that was e
 never too little for any of them; a document that joined late is protected better than it says.
 Where records are parts of documents, as windows of tokens are, all runs have to cut them alike: a
 window of 512 tokens is several of 128, and no declaration makes it one.
-What must not be is a new ledger for documents that an older one already counts.
+What must not be is a new ledger for documents that an older one already counts. Certificates commit
+to the ledger and not to its documents: else two of them would tell whether any joined or left.
 
 **Settings that follow results.** Composition is proven where noise, sampling rate and number of
 steps of each run do not depend on what earlier runs showed; everything else (learning rate,
@@ -139,7 +140,7 @@ class Ledger:
         return None if isinstance(self.ledger_id, str) else "it has no id"
 
     def commitment(self, documents: str) -> str:
-        """Returns the salted commitment to documents, which is fit for a certificate."""
+        """Returns the salted commitment to documents, by which the ledger knows them again."""
         return "salted-sha256:" + hashlib.sha256(self.salt + documents.encode()).hexdigest()
 
     def runs(self) -> tuple[LedgerRun, ...]:
@@ -208,7 +209,7 @@ class Ledger:
             fails *= 4
         return ledger_runs.most_steps(fits, fails=fails, tolerance=0.02)
 
-    def statement(self, documents: str, *, run_id: str = "", charged: int = 0) -> LedgerStatement:
+    def statement(self, *, run_id: str = "", charged: int = 0) -> LedgerStatement:
         """Returns what a claim can say of all runs up to now.
 
         The run that asks names itself and the steps it has charged: PrivacyError LEDGER_BEHIND
@@ -218,7 +219,7 @@ class Ledger:
         known = next((run.counted for run in runs if run.run_id == run_id), 0)
         if known < charged:
             raise self.behind(run_id, charged=charged, known=known)
-        return self._statement(runs, _composed(runs), documents)
+        return self._statement(runs, _composed(runs))
 
     def behind(self, run_id: str, *, charged: int, known: int) -> PrivacyError:
         """Returns the error that says which charges of a run are missing."""
@@ -239,7 +240,7 @@ class Ledger:
         with storage.reading(self.path) as database:
             runs = self._runs(database)
             self._require_admitted(database, runs, documents, cut)
-        return self._statement(runs, self._require_within(runs, step, steps), documents)
+        return self._statement(runs, self._require_within(runs, step, steps))
 
     def reserve(
         self,
@@ -406,13 +407,11 @@ class Ledger:
     def _epsilon(self, mechanism: Sequence) -> float:
         return pld.epsilon(mechanism, self.delta) if mechanism.events else 0.0
 
-    def _statement(
-        self, runs: tuple[LedgerRun, ...], mechanism: Sequence, documents: str
-    ) -> LedgerStatement:
+    def _statement(self, runs: tuple[LedgerRun, ...], mechanism: Sequence) -> LedgerStatement:
         return LedgerStatement(
             mechanism=mechanism,
             unit=self.unit,
-            commitment=self.commitment(documents),
+            commitment=self.commitment(self.ledger_id),
             epsilon=self.epsilon,
             delta=self.delta,
             read_runs=sum(bool(run.read) for run in runs),

@@ -100,7 +100,7 @@ class LedgerAccount:
         """Returns what the ledger declares of all runs, and of this one that has charged so far."""
         if self.ledger is None:
             return None
-        return self.ledger.statement(self.documents, run_id=self.run_id, charged=charged)
+        return self.ledger.statement(run_id=self.run_id, charged=charged)
 
     def note_read(self, read: Read) -> None:
         """Notes that somebody reads un-noised numbers of the run."""

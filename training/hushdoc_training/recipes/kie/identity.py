@@ -19,7 +19,7 @@ def documents_digest(documents: Sequence[LabelledDocument], *, unit: str = "docu
 
     Where providers are protected it is of their names too, as records are grouped by them: of one
     whose documents moved to another, two records differ. It answers whether a guessed document is
-    among them, so it stays with the trainer; certificates carry a salted commitment to it.
+    among them, so it stays with the trainer; a ledger has a salted commitment to it.
     """
     by_provider = unit == "provider"
     if by_provider:
