@@ -38,6 +38,9 @@ MAX_CUTS = 64
 _CANDIDATES = 32
 """Candidates to the right that are compared in each stripe of the page; any others overlap."""
 
+_LEAST_HEIGHT = 1e-6
+"""Of a usual word, in pixels: by a smaller one the number of a stripe may be infinite."""
+
 _REACH = 2
 """Stripes above and below in which a level word may have its middle."""
 
@@ -138,7 +141,7 @@ def _corner(box: Box) -> tuple[float, float, float, float]:
 
 def _usual_height(words: Sequence[Word]) -> float:
     heights = [word.box.y1 - word.box.y0 for word in words]
-    return median([height for height in heights if height > 0] or [1.0])
+    return max(_LEAST_HEIGHT, median([height for height in heights if height > 0] or [1.0]))
 
 
 def _chains(words: Sequence[Word], usual: float) -> Iterator[tuple[int, ...]]:

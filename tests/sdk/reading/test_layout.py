@@ -218,3 +218,9 @@ def test_many_words_in_one_place_take_no_longer() -> None:
     began = time.process_time()
     with_segments(document)
     assert time.process_time() - began < 20
+
+
+def test_boxes_of_hardly_any_height_have_an_order() -> None:
+    boxes = [(0, 5, 8, 5), (0, 0, 8, 1e-310)]
+    page = Document.from_words(["x", "y"], boxes, width=10, height=10).pages[0]
+    assert reading_order(page) == (1, 0)
