@@ -26,7 +26,7 @@ from hushdoc.runtime.scoring import Scoring, settings_errors
 IntArray = npt.NDArray[np.int64]
 
 PIECE_CHARACTERS = 1 << 16
-"""Longest plain text that the tokenizer gets at once."""
+"""Longest text, and most of a page's words together, that the tokenizer gets at once."""
 
 BOX_LEVELS = ("word", "segment", "none")
 WORD_ORDERS = ("given", "reading")
@@ -175,19 +175,25 @@ class Encoder:
         return self._encoded(words, np.zeros((len(words), 4), dtype=np.int64))
 
     def _encoded(self, texts: Sequence[str], boxes: IntArray) -> EncodedPage:
-        with _tokenizer_errors("can't be used"):
-            encoding = self._tokenizer.encode(
-                list(texts), is_pretokenized=True, add_special_tokens=False
-            )
-        ids, words, cut = self._fitting(encoding)
+        ids, words, cut = [], [], []
+        for start, group in _groups(texts):
+            with _tokenizer_errors("can't be used"):
+                encoding = self._tokenizer.encode(
+                    list(group), is_pretokenized=True, add_special_tokens=False
+                )
+            group_ids, group_words, group_cut = self._fitting(encoding)
+            ids.append(group_ids)
+            words.append(group_words + start)
+            cut += [word + start for word in group_cut]
+        all_ids, word_of = np.concatenate(ids), np.concatenate(words)
         return EncodedPage(
-            ids=ids,
-            boxes=boxes[words].reshape(-1, 4),
-            words=words,
-            first=np.diff(words, prepend=-1) != 0,
+            ids=all_ids,
+            boxes=boxes[word_of].reshape(-1, 4),
+            words=word_of,
+            first=np.diff(word_of, prepend=-1) != 0,
             num_words=len(texts),
-            cut_words=cut,
-            unknown_words=self._unknown(ids, words),
+            cut_words=tuple(cut),
+            unknown_words=self._unknown(all_ids, word_of),
         )
 
     def encode_text(self, text: str) -> EncodedPage:
@@ -322,6 +328,20 @@ def _tokenizer_errors(found: str, *, in_full: bool = False) -> Iterator[None]:
             f"The tokenizer {found}: {why}. Expected a Hugging Face tokenizer.json "
             "whose parts fit each other; export the artifact again."
         ) from error
+
+
+def _groups(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yields words in groups of about PIECE_CHARACTERS, each with the number of its first word.
+
+    One group at least, be it of no word. A word's tokens depend on no other word.
+    """
+    start = length = 0
+    for number, text in enumerate(texts):
+        if number > start and length + len(text) > PIECE_CHARACTERS:
+            yield start, texts[start:number]
+            start, length = number, 0
+        length += len(text)
+    yield start, texts[start:]
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -259,6 +259,41 @@ def test_a_word_longer_than_a_piece_is_still_read() -> None:
     assert encoded.words.tolist() == [0] * 5 + [1] * 5 + [2]
 
 
+@given(
+    st.lists(st.text(alphabet="abcde\u200b", min_size=1, max_size=12), min_size=1, max_size=30),
+    st.integers(1, 40),
+)
+def test_words_of_pages_are_tokenized_in_groups_that_change_nothing(
+    words: list[str], most: int
+) -> None:
+    whole = ENCODER.encode_words(words)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoding, "PIECE_CHARACTERS", most)
+        groups = ENCODER.encode_words(words)
+    for name in ("ids", "words", "first", "boxes"):
+        assert getattr(groups, name).tolist() == getattr(whole, name).tolist()
+    assert (groups.num_words, groups.cut_words) == (whole.num_words, whole.cut_words)
+
+
+def test_no_more_than_a_piece_is_tokenized_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    tokenizer = ENCODER._tokenizer
+
+    class Watched:
+        def encode(self, words: list[str], **options: Any) -> Any:
+            asked.append(sum(map(len, words)))
+            return tokenizer.encode(words, **options)
+
+    monkeypatch.setattr(ENCODER, "_tokenizer", Watched())
+    # Of a page of 9 MB the tokenizer took 1.3 GB, were it given at once.
+    ENCODER.encode_words(["a" * 9_000] * 100)
+    assert sum(asked) == 900_000
+    assert max(asked) <= encoding.PIECE_CHARACTERS
+    asked.clear()
+    assert ENCODER.encode_words([]).num_words == 0
+    assert asked == [0]
+
+
 IMAGE = ImagePreprocessing(height=8, width=6, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
 
 
