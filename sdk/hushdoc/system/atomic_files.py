@@ -64,6 +64,21 @@ def read_file(path: Path, *, max_bytes: int, private: bool = False) -> bytes:
         os.close(descriptor)
 
 
+def open_file(path: Path) -> BinaryIO:
+    """Returns a regular file, open to be read; an OSError for others, as in `read_file`."""
+    try:
+        descriptor = os.open(path, _READ)
+    except ValueError as problem:  # a NUL in the path
+        raise OSError(errno.EINVAL, str(problem)) from problem
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
 def read_start(stream: BinaryIO, size: int, *, expected: int = 0) -> bytes:
     """Returns what a stream holds, `size` bytes at most, without the memory for as many.
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from hushdoc.errors import (
     UnsupportedFormatError,
 )
 from hushdoc.labels import LabelledDocument
-from hushdoc_training.data import annotated_pages
+from hushdoc_training.data import annotated_pages, dataset, json_lines, sroie
 from hushdoc_training.data.corpus import Problems
 
 
@@ -129,3 +132,40 @@ def test_a_corpus_without_words_is_refused() -> None:
 def test_page_sizes_are_integers(sides: tuple[object, object]) -> None:
     with pytest.raises(AnnotationError, match=r"a\.json"):
         annotated_pages.page_size(*sides, where="a.json")
+
+
+def of_a_sroie_folder(path: Path) -> None:
+    for name in ("box", "key", "img"):
+        (path.parent / name).mkdir()
+    Image.new("RGB", (9, 9)).save(path.parent / "img/a.jpg")
+    (path.parent / "key/a.txt").write_text("{}")
+    path.rename(path.parent / "box/a.txt")
+    list(sroie.read(path.parent, Problems()))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders here")
+@pytest.mark.parametrize("read", [annotated_pages.load, json_lines.content, of_a_sroie_folder])
+def test_a_pipe_among_annotations_is_never_waited_for(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
+    pipe = tmp_path / "a.json"
+    os.mkfifo(pipe)
+    kept = os.open(pipe, os.O_RDWR)  # a writer that writes nothing
+    giving_up = threading.Timer(10, os.close, [kept])
+    giving_up.start()
+    with pytest.raises(AnnotationError) as caught:
+        read(pipe)
+    assert giving_up.is_alive()
+    giving_up.cancel()
+    os.close(kept)
+    assert caught.value.code == "BAD_ANNOTATION"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders here")
+def test_a_folder_with_a_pipe_in_it_is_told(tmp_path: Path) -> None:
+    (tmp_path / "annotations").mkdir()
+    os.mkfifo(tmp_path / "annotations/a.json")
+    os.mkfifo(tmp_path / "b.jsonl")
+    for path in (tmp_path, tmp_path / "b.jsonl"):
+        with pytest.raises(AnnotationError, match="no reader of documents knows"):
+            dataset.corpus_of(path)

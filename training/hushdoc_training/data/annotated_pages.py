@@ -21,6 +21,7 @@ from hushdoc.errors import AnnotationError, BoxError, EmptyDocumentError
 from hushdoc.labels import LabelledDocument
 from hushdoc.reading import files, images
 from hushdoc.reading.drafting import number
+from hushdoc.system import atomic_files
 from hushdoc_training.data.corpus import Problems
 
 T = TypeVar("T")
@@ -43,14 +44,15 @@ _UNSEEN = ("Cc", "Cs")
 
 def head(path: Path) -> bytes:
     """Returns the start of a file."""
-    with path.open("rb") as file:
+    with atomic_files.open_file(path) as file:
         return file.read(HEAD)
 
 
 def load(path: Path) -> Any:
     """Returns what a JSON file holds; AnnotationError where it is missing or damaged."""
     try:
-        content = path.read_bytes()
+        with atomic_files.open_file(path) as file:
+            content = file.read()
     except FileNotFoundError as error:
         raise AnnotationError(f"The annotation '{path}' is missing. Restore the file.") from error
     except (OSError, ValueError) as error:

@@ -25,6 +25,7 @@ from hushdoc.arguments import printable, short_repr
 from hushdoc.artifact.manifest import MANIFEST_FILE
 from hushdoc.errors import AnnotationError, InputError
 from hushdoc.labels import LabelledDocument, LabelSet, require_known
+from hushdoc.system import atomic_files
 from hushdoc_training import invented
 from hushdoc_training.data import (
     ad_buys,
@@ -310,7 +311,7 @@ def _described(path: Path) -> str:
     try:
         if path.is_dir():
             return f"a folder with {_listed(path)}"
-        with path.open("rb") as file:
+        with atomic_files.open_file(path) as file:
             head = file.read(_HEAD)
     except OSError as error:
         return f"not readable ({error.strerror or 'no file'})"

@@ -10,6 +10,7 @@ from typing import Any
 
 from hushdoc.arguments import printable, short_repr
 from hushdoc.errors import AnnotationError, LimitExceededError
+from hushdoc.system import atomic_files
 from hushdoc_training.data import annotated_pages
 
 _GZIP = b"\x1f\x8b"
@@ -36,9 +37,10 @@ def content(path: Path) -> bytes:
         LimitExceededError: It has more than MAX_BYTES.
     """
     try:
-        with path.open("rb") as file:
+        with atomic_files.open_file(path) as file:
             packed = file.read(2) == _GZIP
-        with gzip.open(path) if packed else path.open("rb") as stream:
+            file.seek(0)
+            stream = gzip.GzipFile(fileobj=file) if packed else file
             found = stream.read(MAX_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise AnnotationError(

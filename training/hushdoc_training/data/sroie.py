@@ -34,6 +34,7 @@ from hushdoc.document.limits import named_image
 from hushdoc.document.page import Page
 from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument, LabelSet, Question, Span, spans_from_words
+from hushdoc.system import atomic_files
 from hushdoc_training.data import annotated_pages, json_lines, totals
 from hushdoc_training.data.corpus import COPY, Corpus, Problems
 from hushdoc_training.data.lines import Line, in_reading_order, line, words_of
@@ -212,7 +213,7 @@ def _copies(names: Sequence[str], *kinds: Mapping[str, Path]) -> set[str]:
             files = [kind.get(name) for kind in kinds]
             content = (
                 stem,
-                *(file and hashlib.sha256(file.read_bytes()).digest() for file in files),
+                *(file and hashlib.sha256(_content(file)).digest() for file in files),
             )
             if content in seen:
                 found.add(name)
@@ -246,12 +247,17 @@ def _from_files(
 
 def _text(path: Path, problems: Problems) -> str:
     """Returns a file's text; some transcripts of the competition are not UTF-8."""
-    content = path.read_bytes()
+    content = _content(path)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         problems.add("file that is not UTF-8, read as ISO 8859-1", str(path))
         return content.decode("iso-8859-1")
+
+
+def _content(path: Path) -> bytes:
+    with atomic_files.open_file(path) as file:
+        return file.read()
 
 
 def _labelled(
