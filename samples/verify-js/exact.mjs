@@ -3,6 +3,7 @@
 // of clusters, composed, in sequence, on disjoint parts. Anything else proves nothing.
 
 const CERTIFYING = ['pld', 'prv', 'rdp', 'zcdp', 'analytic-gaussian'];
+const STEEPEST = 640; // natural logarithm of the largest weight of a loss
 const RANGE = 10; // standard deviations of an outcome; beyond lies less than 1e-22
 const MOST_STEPS = 64; // in one transcript; each costs a transform
 const MOST_WORK = 4e8; // over everything that is asked, counted below: a few seconds
@@ -24,14 +25,24 @@ export function isReproduced(guarantee, transcript) {
 
 /** Returns whether some grid proves all points: coarse or fine, over few losses or over many. */
 function keeps(ran, points) {
-  if (ran === null || ran.length > MOST_STEPS) return false;
+  if (ran === null) return false;
+  const alike = new Map(); // equal steps cost one transform together
+  for (const { count, ...step } of ran) {
+    const key = JSON.stringify(step);
+    alike.set(key, { ...step, count: count + (alike.get(key)?.count ?? 0) });
+  }
+  const each = [...alike.values()];
+  if (each.length > MOST_STEPS) return false;
   const epsilons = points.map(([epsilon]) => epsilon), largest = Math.max(...epsilons);
   const narrow = 4 + 2 * largest, wide = 32 + 2 * largest;
   const grids = [[14, narrow], [16, narrow], [17, wide], [20, narrow], [20, wide]];
+  const tilts = [0, 0]; // for removing and for adding a unit, as the grid before found them
   for (const [power, half] of grids) {
-    const size = 2 ** power;
-    const found = [true, false].map((removed) => deltas(ran, epsilons, half, size, removed));
-    const excess = Math.max(...found.flatMap((one) => one.map((delta, i) => delta / points[i][1])));
+    const found = tilts.map((tilt, added) =>
+      deltas(each, epsilons, half, 2 ** power, !added, Math.min(tilt, STEEPEST / half)));
+    found.forEach(({ tilt }, added) => { tilts[added] = tilt; });
+    const excess = Math.max(
+      ...found.flatMap(({ bounds }) => bounds.map((delta, i) => delta / points[i][1])));
     if (excess <= 1) return true;
     if (half === wide && excess > 1.2) return false; // beyond what a finer grid could improve
   }
@@ -113,24 +124,30 @@ function lossGrid({ means, participation }, width, size, removed) {
   return { grid, beyond };
 }
 
-/** Returns an upper bound of delta at each epsilon after all steps, in one direction. */
-function deltas(ran, epsilons, half, size, removed) {
+/**
+ * Returns upper bounds of delta at each epsilon after all steps, in one direction, and a tilt for
+ * finer grids. Losses are weighted by exp(tilt * loss) while they are added up, so that rounding
+ * is small beside the probability of the large ones, which delta is made of.
+ */
+function deltas(ran, epsilons, half, size, removed, tilt) {
   work += size * Math.log2(size);
   const width = (2 * half) / size;
   const loss = (index) => (index < size / 2 ? index : index - size) * width;
-  const orders = [5, 10, 20, 40, 80, 160, 320, 640].map((exponent) => exponent / half);
+  const orders = [0, 5, 10, 20, 40, 80, 160, 320, STEEPEST].map((exponent) => exponent / half);
   const growth = orders.map(() => 0); // the logarithm of E[exp(order * loss)]
   const sizes = new Float64Array(size), angles = new Float64Array(size);
-  let beyond = 0, count = 0;
+  let beyond = 0, count = 0, scale = 0; // scale: the logarithm of all weights
   for (const step of ran.filter((item) => item.count > 0)) {
     work += 3 * size * Math.log2(size); // the transform, and what goes with it
-    if (work > MOST_WORK) return epsilons.map(() => Infinity);
+    if (work > MOST_WORK) return { bounds: epsilons.map(() => Infinity), tilt };
     const { grid, beyond: outside } = lossGrid(step, width, size, removed);
-    orders.forEach((order, k) => {
-      const mean = grid.reduce((sum, mass, i) => sum + mass * Math.exp(order * loss(i)), 0);
-      growth[k] += step.count * Math.log(mean);
-    });
-    const [re, im] = fourier(grid, new Float64Array(size));
+    const mean = (order) =>
+      grid.reduce((sum, mass, i) => sum + mass * Math.exp(order * loss(i)), 0);
+    orders.forEach((order, k) => { growth[k] += step.count * Math.log(mean(order)); });
+    const weight = mean(tilt);
+    scale += step.count * Math.log(weight);
+    const [re, im] = fourier(
+      grid.map((mass, i) => (mass * Math.exp(tilt * loss(i))) / weight), new Float64Array(size));
     for (let i = 0; i < size; i++) {
       sizes[i] += step.count * Math.log(Math.hypot(re[i], im[i]));
       angles[i] += step.count * Math.atan2(im[i], re[i]);
@@ -148,9 +165,14 @@ function deltas(ran, epsilons, half, size, removed) {
   const wrapped = Math.min(...orders.map((order, k) => Math.exp(growth[k] - order * half)));
   const energy = masses.reduce((sum, mass) => sum + mass * mass, 0);
   const norm = 1e-15 * (count + 1) * Math.log2(size) * Math.sqrt(energy);
-  return epsilons.map((epsilon) => masses.reduce((sum, mass, i) => (loss(i) > epsilon
-    ? sum - mass * Math.expm1(epsilon - loss(i)) : sum),
-  wrapped + beyond + norm * Math.sqrt((half - epsilon) / width)) * (1 + 1e-9 * (count + 1)));
+  const unweighted = (at) => Math.exp(scale - tilt * at);
+  const bounds = epsilons.map((epsilon) => masses.reduce((sum, mass, i) => (loss(i) > epsilon
+    ? sum - mass * unweighted(loss(i)) * Math.expm1(epsilon - loss(i)) : sum),
+  wrapped + beyond + norm * unweighted(epsilon) * Math.sqrt((half - epsilon) / width))
+    * (1 + 1e-9 * (count + 1)));
+  const largest = Math.max(...epsilons), chances = orders.map((order, k) =>
+    growth[k] - order * largest);
+  return { bounds, tilt: orders[chances.indexOf(Math.min(...chances))] };
 }
 
 /** Returns the discrete Fourier transform of a power of two of numbers (Stockham). */

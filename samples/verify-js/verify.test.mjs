@@ -146,6 +146,20 @@ for (const [name, event, delta, epsilon] of [
   });
 }
 
+test('many steps are proven at small deltas as hushdoc writes them', async () => {
+  let imported = 0; // each has the work of a certificate to itself
+  const proves = async (event, epsilon, delta, profile = []) => {
+    const exact = await import(`./exact.mjs?${imported++}`);
+    return exact.isReproduced(guarantee(epsilon, delta, { profile }), event);
+  };
+  const event = composed(1000, poisson(0.05, 1.2));
+  const runs = { type: 'sequence', events: Array(20).fill(composed(50, poisson(0.05, 1.2))) };
+  const profile = [[6.878700440607313, 1e-4], [8.811589495134076, 1e-6],
+    [9.663177578122482, 1e-7], [10.461845593340843, 1e-8]];
+  assert.equal(await proves(event, 7.891593778732313, 1e-5, profile), true);
+  assert.equal(await proves(runs, 7.891593778732313, 1e-5, profile), true);
+});
+
 test('what can not be recomputed, or contradicts itself, proves nothing', () => {
   const step = composed(350, poisson(1 / 7, 1.5013));
   assert.equal(isReproduced(guarantee(8, 1e-2), step), true);
