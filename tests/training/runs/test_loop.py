@@ -272,6 +272,17 @@ def test_no_process_but_the_first_makes_the_claim_of_a_run(tmp_path: Path) -> No
         other.claim(receipt_of(PLAN))
 
 
+@pytest.mark.parametrize(("taken", "tuning"), [(2, "unaccounted"), (PLANNED, "none")])
+def test_a_claim_before_the_last_step_says_so(tmp_path: Path, taken: int, tuning: str) -> None:
+    """When to end may have been told by a loss."""
+    terms = Terms(declared=Declared(name="pages"), documents="d", title="t")
+    run = PrivateRun.open(tmp_path / "run", PLAN, terms=terms)
+    run.charge(taken)
+    claim = run.claim(receipt_of(PLAN, taken=taken))
+    assert claim.guarantees[0].hyperparameter_tuning == tuning
+    assert claim.transcripts == {"training": PLAN.mechanism()}
+
+
 @pytest.mark.parametrize(
     ("unit", "delta", "code"),
     [("provider", PLAN.delta, "WRONG_UNIT"), ("document", 1e-9, "WRONG_DELTA")],

@@ -26,7 +26,9 @@ from hushdoc_training.recipes import federated_parties, starts
 from hushdoc_training.recipes.kie import start
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.runs import receipts
+from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.selection import Candidate, Selection, best_of
 
 PLAN = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.5, steps=3, expected_records=4)
@@ -83,6 +85,24 @@ def test_a_ledger_of_both_counts_both(tmp_path: Path) -> None:
         receipts.claim_of(training, "pages", ledger=alone)
     claim = receipts.claim_of(training, "pages", ledger=ledger.statement())
     assert (claim.guarantees[0].epsilon or 0) > 1.2 * PLAN.epsilon
+
+
+def test_a_run_with_a_loop_of_its_own_takes_no_moved_start(tmp_path: Path) -> None:
+    model = small_model()
+    trained(model)
+    terms = Terms(declared=Declared(name="pages"), documents="d", title="t")
+    run = PrivateRun.open(tmp_path / "run", PLAN, terms=terms)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    records = Records(example_records(), unit="document")
+    with (
+        PrivateTraining(
+            PLAN, model, optimizer, records=records, losses=squares(model), charge=run.charge
+        ) as training,
+        pytest.raises(PrivacyError) as found,
+    ):
+        run.train(training)
+    assert found.value.code == "TRAINED_BEFORE"
+    assert training.charged == 0
 
 
 def test_the_best_of_several_begin_each_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
