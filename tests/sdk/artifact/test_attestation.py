@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from hushdoc.artifact import attestation, folder
-from hushdoc.errors import CertificateError
+from hushdoc.certificate.audit_reports import MAX_AUDITS
+from hushdoc.certificate.subjects import ENVELOPE_FILE
+from hushdoc.errors import CertificateError, SignatureError
 from hushdoc.policy.policy import Policy
+from hushdoc.signing import dsse, revocation
 from hushdoc.signing import keys as signing_keys
-from hushdoc.signing import revocation
 from hushdoc.signing.trust_store import TrustStore
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -78,6 +80,19 @@ def test_an_audit_by_anybody_else_says_nothing(
     build.append_audit(path, key)
     found = read(path, policy_of(build, key, other_key))
     assert (found.audits, found.untrusted_audits) == ((), 2)
+
+
+def test_an_artifact_has_no_more_audits_than_are_read(
+    build: ModuleType, key: Any, other_key: Any, tmp_path: Path
+) -> None:
+    path = build.seal(tmp_path / "a", key)
+    for _ in range(MAX_AUDITS):
+        build.append_audit(path, other_key)
+    assert len(read(path, policy_of(build, key, other_key)).audits) == MAX_AUDITS
+    build.append_audit(path, other_key)
+    with pytest.raises(CertificateError, match=f"up to {MAX_AUDITS} audits") as caught:
+        read(path, policy_of(build, key, other_key))
+    assert caught.value.code == "BAD_ENVELOPE"
 
 
 def test_an_auditor_for_other_models_is_not_trusted(
@@ -143,3 +158,30 @@ def test_a_revoked_auditor_says_nothing(
     assert len(read(path, policy).audits) == 1
     revoke(build, listed, key, keys=[keys[1].keyid])
     assert read(path, policy).untrusted_audits == 1
+
+
+def test_who_is_left_after_a_revocation_has_to_speak_for_the_model(
+    build: ModuleType, key: Any, other_key: Any, tmp_path: Path
+) -> None:
+    """Else a key for other models would vouch alone for what a stolen key has signed."""
+    path = build.seal(tmp_path / "a", key)
+    envelope = path / ENVELOPE_FILE
+    envelope.write_text(dsse.add_signature(envelope.read_bytes().rstrip(), other_key) + "\n")
+    revoker, listed = build.known_key(3), tmp_path / "revocations.jsonl"
+
+    def policy(*models: str) -> Policy:
+        trusted = (
+            *build.trust(key).keys,
+            *build.trust(other_key, models=models).keys,
+            *build.trust(revoker, roles=("revocation",)).keys,
+        )
+        return build.policy(key, trust=TrustStore(keys=trusted), revocations=listed)  # type: ignore[no-any-return]
+
+    for models in (("receipts",), ("*",)):
+        assert len(read(path, policy(*models)).signers) == 2
+    revoke(build, listed, revoker, keys=[build.trust(key).keys[0].keyid])
+    (left,) = read(path, policy("*")).signers
+    assert left.keyid == build.trust(other_key).keys[0].keyid
+    with pytest.raises(SignatureError) as caught:
+        read(path, policy("receipts"))
+    assert caught.value.code == "KEY_NOT_AUTHORISED_FOR_MODEL"
