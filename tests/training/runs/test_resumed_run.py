@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -179,6 +181,24 @@ def test_of_two_runs_that_begin_at_once_in_a_folder_one_is_refused(
     monkeypatch.setattr(StepLog, "begin", begin_beside_another)
     PrivateRun.open(folder, PLAN).charge(1)
     assert PrivateRun.open(folder, PLAN, resume=True).read_charges() == 1
+
+
+def test_a_step_is_charged_once_whatever_threads_ask_for_it(tmp_path: Path) -> None:
+    run = PrivateRun.open(tmp_path / "run", PLAN)
+    together = threading.Barrier(2)
+
+    def granted(_: int) -> list[int]:
+        steps = []
+        for number in range(1, PLAN.steps + 1):
+            together.wait()
+            with suppress(PrivacyError):
+                run.charge(number)
+                steps.append(number)
+        return steps
+
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(granted, range(2))
+    assert sorted(one + other) == charged(tmp_path / "run") == [1, 2, 3, 4]
 
 
 def test_no_run_begins_in_the_place_of_a_file(tmp_path: Path) -> None:

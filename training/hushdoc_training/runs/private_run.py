@@ -25,6 +25,7 @@ from torch import nn
 from hushdoc.arguments import counted
 from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError, OutputWriteError, PrivacyError
+from hushdoc.system import forking
 from hushdoc_training.privacy import earlier_steps
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import PrivateSteps
@@ -71,6 +72,7 @@ class PrivateRun:
         account: Its place in the ledger of its documents, in the first process.
         terms: What it may certify; None where the caller makes the claim.
         views: What notes its reads of un-noised numbers, in the first process.
+        turn: Lets one thread charge at a time.
     """
 
     folder: Path
@@ -80,6 +82,7 @@ class PrivateRun:
     account: LedgerAccount
     terms: Terms | None
     views: list[PrivateView] = field(default_factory=list, repr=False, compare=False)
+    turn: forking.Lock = field(default_factory=forking.Lock, repr=False, compare=False)
 
     @classmethod
     def open(
@@ -134,6 +137,10 @@ class PrivateRun:
         Those before it that were not charged count as charged too. A PrivacyError refuses one that
         is charged already, or not planned: a second training in the same run, say.
         """
+        with self.turn:
+            self._charge(step)
+
+    def _charge(self, step: int) -> None:
         if not self.charges.charged < step <= self.plan.steps:
             raise PrivacyError(
                 f"The run in '{self.folder}' has charged step {self.charges.charged} of "
