@@ -65,8 +65,8 @@ class Traceable:
         except (IndexError, RuntimeError, ValueError) as error:
             raise CheckpointError(
                 f"The model fails on inputs of the shapes {shapes_of(probe)}: "
-                f"{str(error).rstrip('.')}. Its "
-                "preprocessing declares inputs of that size; declare what the model can read."
+                f"{str(error).rstrip('.')}. Its preprocessing declares "
+                "inputs of that size; declare what the model can read."
             ) from error
         return answer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hushdoc.document.page import BOX_SCALE
 from hushdoc.errors import CheckpointError
 from hushdoc_training.models import tokenizer_files
 
@@ -23,7 +24,14 @@ def longest_window(config: Any) -> int:
 
 
 def require_window(config: Any, *, max_tokens: int) -> None:
-    """Raises unless a model has a position for each token of a window."""
+    """Raises unless a model has a position for each token of a window and each edge of a box."""
+    edges = getattr(config, "max_2d_position_embeddings", None)
+    if edges is not None and edges <= BOX_SCALE:
+        raise CheckpointError(
+            f"Boxes have coordinates from 0 to {BOX_SCALE}, and this '{config.model_type}' model "
+            f"has embeddings for {edges} (max_2d_position_embeddings). Choose an encoder with at "
+            f"least {BOX_SCALE + 1}."
+        )
     most = longest_window(config)
     if max_tokens > most:
         raise CheckpointError(

@@ -156,6 +156,12 @@ def test_windows_have_a_position_for_each_token(
         kie_start.start_from(folder, LABELS, max_tokens=most + 1)
 
 
+def test_a_model_that_lacks_edges_of_boxes_is_refused(encoders: Publish) -> None:
+    folder = str(encoders("layoutlmv3", max_2d_position_embeddings=1000))
+    with pytest.raises(CheckpointError, match="embeddings for 1000 .*at least 1001"):
+        kie_start.start_from(folder, LABELS)
+
+
 @pytest.mark.parametrize("architecture", ["bert", "roberta"])
 def test_a_row_of_words_alone_depends_on_no_box_and_on_no_padding(
     encoders: Publish, architecture: str
