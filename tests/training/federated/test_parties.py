@@ -520,6 +520,32 @@ def test_two_vectors_of_one_key_in_one_round_count_once(tmp_path: Path) -> None:
     assert {problem.code for problem in federation.coordinator.problems} == {"FRAME_DOUBLED"}
 
 
+@pytest.mark.parametrize("mode", ["all-or-nothing", "threshold"])
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_key_that_nobody_can_agree_on_is_its_sender_s_silence(
+    mode: str, part: int, tmp_path: Path
+) -> None:
+    federation = Federation(tmp_path, plan(rounds=4, **MODES[mode]))
+
+    def hook(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+        if (frame.phase, client) != (frames.KEYS, "second"):
+            return (data,)
+        keys = bytearray(frame.payload)
+        at = slice(32 * part, 32 * part + 32) if mode == "threshold" else slice(0, 32)
+        keys[at] = bytes(32)
+        return (signed(federation, frame, client, payload=bytes(keys)),)
+
+    through = Through(federation, hook)
+    if mode == "threshold":
+        drive(federation.coordinator, through)
+        assert federation.coordinator.aborted == ()
+    else:
+        with pytest.raises(FederatedRunError, match="a round needs 3: second did not"):
+            drive(federation.coordinator, through)
+    assert {attempt.missing for attempt in federation.coordinator.attempts} == {("second",)}
+    assert federation.coordinator.problems[0].code == "BAD_KEY_AGREEMENT"
+
+
 @pytest.mark.parametrize("size", [0, 8 * NUMBERS - 8, 8 * NUMBERS + 8, 1 << 22])
 def test_vectors_of_other_lengths_are_dropped(federation: Federation, size: int) -> None:
     drive(

@@ -74,14 +74,23 @@ class KeyPair:
         Raises:
             FrameError: BAD_KEY_AGREEMENT, where the other's key is one that leaves no secret.
         """
-        try:
-            return bytearray(self._private.exchange(X25519PublicKey.from_public_bytes(public)))
-        except ValueError as error:
-            raise FrameError(
-                f"The key that {owner} sent leaves no secret to agree on. Leave {owner} out, or "
-                "ask them for another key.",
-                code="BAD_KEY_AGREEMENT",
-            ) from error
+        return bytearray(_exchanged(self._private, public, owner))
+
+
+def require_agreeable(public: bytes, owner: str) -> None:
+    """Raises FrameError BAD_KEY_AGREEMENT where a public key leaves nobody a secret."""
+    _exchanged(X25519PrivateKey.generate(), public, owner)
+
+
+def _exchanged(private: X25519PrivateKey, public: bytes, owner: str) -> bytes:
+    try:
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError as error:
+        raise FrameError(
+            f"The key that {owner} sent leaves no secret to agree on. Leave {owner} out, or "
+            "ask them for another key.",
+            code="BAD_KEY_AGREEMENT",
+        ) from error
 
 
 def sharable_seed() -> bytearray:

@@ -173,6 +173,7 @@ class SumCoordinator:
         if held.awaited == KEYS:
             keys = 1 if terms.mode == ALL_OR_NOTHING else 3
             require_length(frame, keys * masks.KEY_BYTES)
+            self._require_agreeable(frame)
             held.public[frame.sender] = bytes(frame.payload)
             return frame.encoded
         if held.awaited == VECTOR:
@@ -190,6 +191,13 @@ class SumCoordinator:
         )
         require_length(frame, size * of)
         return bytes(frame.payload)
+
+    def _require_agreeable(self, frame: Frame) -> None:
+        """Drops keys on which nobody can agree: else all others would drop those of everybody."""
+        agreed = 1 if self.terms.mode == ALL_OR_NOTHING else 2  # the third part is a digest
+        for part in range(agreed):
+            public = bytes(frame.payload[part * masks.KEY_BYTES : (part + 1) * masks.KEY_BYTES])
+            masks.require_agreeable(public, frame.sender)
 
     def _advertise(self, held: _Round, arrived: dict[str, bytes]) -> list[Frame]:
         terms, present = self.terms, tuple(arrived)
