@@ -40,6 +40,7 @@ _OLD_SUBFILE_TYPE, _OLD_REDUCED = 255, 2
 """TIFF 6.0, sections 8 (pages 36 and 40): a reduced image (bit 0), a mask (bit 2)."""
 
 _ORIENTATION = 0x0112
+_TURNED = (2, 3, 4, 5, 6, 7, 8)
 _SIDEWAYS = (5, 6, 7, 8)
 """EXIF orientations that are looked at after a quarter turn."""
 
@@ -203,11 +204,13 @@ def _upright(image: Image.Image) -> Image.Image:
     from PIL import Image, ImageOps
 
     _load(image)
-    turned = ImageOps.exif_transpose(image)
+    # Pillow makes a copy of what need not be turned, and of RGBA in RGBA: 320 MB of the largest.
+    is_turned = image.getexif().get(_ORIENTATION) in _TURNED
+    turned = ImageOps.exif_transpose(image) if is_turned else image
     if turned.mode.startswith("I") or turned.mode == "F":
         turned = _eight_bits(turned)
     if turned.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in turned.info:
-        layer = turned.convert("RGBA")
+        layer = turned if turned.mode == "RGBA" else turned.convert("RGBA")
         paper = Image.new("RGB", layer.size, PAPER)
         paper.paste(layer, (0, 0), layer)
         return paper

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageFile, TiffImagePlugin
+from PIL import Image, ImageFile, ImageOps, TiffImagePlugin
 
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
@@ -419,3 +419,17 @@ def test_a_slender_image_does_not_cost_the_others(tmp_path: Path) -> None:
     assert [len(page.words) for page in document.pages] == [0, 1]
     assert document.source is not None
     assert (document.source.ocr_pages, document.source.unread_pages) == ((1,), (0,))
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_an_upright_image_is_not_copied_to_be_turned(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def turned(image: Image.Image) -> Image.Image:
+        raise AssertionError("320 MB of the largest images")
+
+    monkeypatch.setattr(ImageOps, "exif_transpose", turned)
+    stream = io.BytesIO()
+    Image.new(mode, (20, 10), "white").save(stream, format="PNG")
+    found = [image.size for _, image in frames(stream.getvalue(), id="x", limits=ReadingLimits())]
+    assert found == [(20, 10)]
