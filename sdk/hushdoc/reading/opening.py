@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -153,31 +154,37 @@ def _from_pdf(
     overlaid: list[int] = []
     slender: list[int] = []
     missing: MissingExtraError | None = None
-    for number, page in enumerate(pdf.text_pages(content, id=id, limits=limits, password=password)):
-        size = (page.width, page.height)
-        draft.page(*size, image=file or path or content, frame=number, fingerprint=seen)
-        wanted = reader.every_page or (page.needs_ocr and not reader.forbidden)
-        too_slender = wanted and images.too_slender(size)
-        if wanted and not too_slender and (reader.every_page or missing is None):
-            try:
-                image = pdf.page_image(content, number, size=size, id=id, password=password)
-                words = reader.read(image)
-            except MissingExtraError as error:
-                if reader.every_page:
-                    raise
-                missing = error  # no more than a warning where other pages have words
-            else:
-                draft.add(words)
-                read.append(number)
-                continue
-        if too_slender:
-            slender.append(number)
-        elif page.needs_ocr:
-            unread.append(number)
-        elif page.overlaid:
-            overlaid.append(number)
-        for word, box in page.words:
-            draft.word(word, (box.x0, box.y0, box.x1, box.y1))
+    draw: pdf.Draw | None = None
+    with ExitStack() as stack:
+        for number, page in enumerate(
+            pdf.text_pages(content, id=id, limits=limits, password=password)
+        ):
+            size = (page.width, page.height)
+            draft.page(*size, image=file or path or content, frame=number, fingerprint=seen)
+            wanted = reader.every_page or (page.needs_ocr and not reader.forbidden)
+            too_slender = wanted and images.too_slender(size)
+            if wanted and not too_slender and (reader.every_page or missing is None):
+                try:
+                    if draw is None:
+                        opened = pdf.drawing(content, id=id, password=password)
+                        draw = stack.enter_context(opened)
+                    words = reader.read(draw(number, size))
+                except MissingExtraError as error:
+                    if reader.every_page:
+                        raise
+                    missing = error  # no more than a warning where other pages have words
+                else:
+                    draft.add(words)
+                    read.append(number)
+                    continue
+            if too_slender:
+                slender.append(number)
+            elif page.needs_ocr:
+                unread.append(number)
+            elif page.overlaid:
+                overlaid.append(number)
+            for word, box in page.words:
+                draft.word(word, (box.x0, box.y0, box.x1, box.y1))
     if missing is not None and not draft.has_words:
         raise missing
     notes = () if reader.forbidden else _unread(id, unread, overlaid, slender, missing)

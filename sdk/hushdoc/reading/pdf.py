@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,24 @@ def text_pages(
             yield found
 
 
+Draw = Callable[[int, tuple[int, int]], "Image.Image"]
+"""Returns a page, counted from 0, as an RGB image of the size that `text_pages` returned."""
+
+
+@contextmanager
+def drawing(content: bytes, *, id: str, password: str | None = None) -> Iterator[Draw]:
+    """Yields what draws pages of a file, which is opened once: its form may take a second."""
+    with needs_extra("PIL", "pdf"):
+        import PIL.Image  # noqa: F401
+    with _opened(content, id, password) as file:
+
+        def draw(number: int, size: tuple[int, int]) -> Image.Image:
+            with _page(file, number, id) as page:
+                return _drawn(page, size)
+
+        yield draw
+
+
 def page_image(
     content: bytes,
     number: int,
@@ -61,18 +79,22 @@ def page_image(
     id: str,
     password: str | None = None,
 ) -> Image.Image:
-    """Returns a page, counted from 0, as an RGB image of the size that `text_pages` returned."""
-    with needs_extra("PIL", "pdf"):
-        from PIL import Image
-    with _opened(content, id, password) as file, _page(file, number, id) as page:
-        width, height = page.get_size()
-        # No larger than asked for in any way, also where the page has another shape than that.
-        scale = min((size[0] * size[1] / (width * height)) ** 0.5, max(size) / max(width, height))
-        image: Image.Image = page.render(scale=scale, rev_byteorder=True).to_pil().convert("RGB")
-        if image.size != size:
-            image = image.resize(size, Image.Resampling.LANCZOS)
-        # A copy of its own: the buffer belongs to PDFium.
-        return image.copy()
+    """Returns one page as `drawing` draws it."""
+    with drawing(content, id=id, password=password) as draw:
+        return draw(number, size)
+
+
+def _drawn(page: Any, size: tuple[int, int]) -> Image.Image:
+    from PIL import Image
+
+    width, height = page.get_size()
+    # No larger than asked for in any way, also where the page has another shape than that.
+    scale = min((size[0] * size[1] / (width * height)) ** 0.5, max(size) / max(width, height))
+    image: Image.Image = page.render(scale=scale, rev_byteorder=True).to_pil().convert("RGB")
+    if image.size != size:
+        image = image.resize(size, Image.Resampling.LANCZOS)
+    # A copy of its own: the buffer belongs to PDFium.
+    return image.copy()
 
 
 def unlocked(content: bytes, *, id: str, password: str) -> bytes:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from typing import Any
 
 import hushdoc_pdf_files as pdfs
 import pytest
+from PIL import Image
 
+from hushdoc.document.page import Box, Word
 from hushdoc.errors import LimitExceededError
-from hushdoc.reading import open_document, pdf, pdf_forms
+from hushdoc.reading import OCRCache, open_document, pdf, pdf_forms
 from hushdoc.reading.pdf_forms import MAX_FIELDS
 
 FIRST = 12
@@ -162,3 +165,33 @@ def test_the_look_takes_time_in_proportion_to_the_file() -> None:
         return min(took)
 
     assert seconds(4000) < 16 * seconds(500)
+
+
+class Engine:
+    """Reads one word of each page."""
+
+    name, version = "mine", "1"
+
+    def read(self, image: Image.Image) -> list[Word]:
+        return [Word(text="hi", box=Box(x0=1, y0=1, x1=9, y1=9))]
+
+
+def test_a_form_is_walked_once_and_not_for_each_page_that_ocr_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    walked: list[str] = []
+    look = pdf_forms.require_bounded
+
+    def counted(file: Any, id: str) -> None:
+        walked.append(id)
+        look(file, id)
+
+    monkeypatch.setattr(pdf, "require_bounded", counted)
+    content = pdfs.file(
+        [pdfs.shown("Total")] * 9,
+        objects=[f"<< /T (a) {WIDGET} >>".encode()],
+        catalog="/AcroForm << /Fields [28 0 R] >>",
+    )
+    found = open_document(content, ocr=Engine(), cache=OCRCache(max_pages=0))
+    assert [page.words[0].text for page in found.pages] == ["hi"] * 9
+    assert len(walked) == 2  # once for the text layers, and once for all pages that are drawn
