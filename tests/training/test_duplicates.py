@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import unicodedata
 import warnings
 
 import numpy as np
@@ -123,3 +124,12 @@ def test_time_grows_as_the_number_of_documents() -> None:
     seconds(50)
     small, large = (min(seconds(count) for _ in range(3)) for count in (150, 1200))
     assert large / small < 8 * 3
+
+
+def test_very_many_signs_on_one_letter_take_linear_time() -> None:
+    began = time.process_time()
+    (word,) = duplicates.words_of(["a" + "\u0301\u0316" * 200_000])
+    assert time.process_time() - began < 5  # a minute, where all are brought into one order
+    assert len(word) > 390_000
+    few = "a" + "\u0301\u0316" * 15
+    assert duplicates.words_of([few]) == [unicodedata.normalize("NFKC", few)]

@@ -38,6 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.arguments import counted
+from hushdoc.viewing.normalised_text import MAX_ACCENTS, in_parts
 
 Item = TypeVar("Item")
 
@@ -81,10 +82,21 @@ def words_of(texts: Iterable[str]) -> list[str]:
         >>> words_of(["\u0930\u093e\u091c"]) == words_of(["\u0930\u094b\u091c"])
         False
     """
-    text = unicodedata.normalize("NFKC", " ".join(texts)).casefold().replace("_", " ")
+    text = _composed(" ".join(texts)).casefold().replace("_", " ")
     text = text.replace("i\u0307", "i")  # of the Turkish capital, which has its dot apart
     signs = "" if text.isascii() else "".join(sorted(filter(_is_sign, set(text))))
     return re.findall(rf"\w[\w{signs}]*", text)
+
+
+def _composed(text: str) -> str:
+    """Returns a text in NFKC; of more than 30 signs on a letter each 30 are ordered apart.
+
+    To order them takes the square of their number, and no script has as many.
+    """
+    signs = re.escape("".join(filter(unicodedata.combining, set(text))))
+    if not signs or re.search(f"[{signs}]{{{MAX_ACCENTS + 1}}}", text) is None:
+        return unicodedata.normalize("NFKC", text)
+    return "".join(unicodedata.normalize("NFKC", part) for part in in_parts(text))
 
 
 def _is_sign(character: str) -> bool:

@@ -40,12 +40,12 @@ def normalised(text: str) -> str:
         return text.casefold()
     plain = "".join(
         unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", part).casefold())
-        for part in _parts(text)
+        for part in in_parts(text)
     )
     return _INVISIBLE.sub("", "".join(c for c in plain if unicodedata.category(c) != "Cf"))
 
 
-def _parts(text: str) -> Iterator[str]:
+def in_parts(text: str) -> Iterator[str]:
     """Yields parts without longer runs of accents, which take the square of their length to order.
 
     30 is the limit of the Stream-Safe Text Format (UAX 15); no script has as many.
