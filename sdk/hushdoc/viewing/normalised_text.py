@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, repeat
 
 from hushdoc.viewing.matching import Runs
 
@@ -30,8 +31,8 @@ class NormalisedText:
     """A normalised text, and where the source of each of its characters begins and stops."""
 
     text: str
-    starts: tuple[int, ...]
-    stops: tuple[int, ...]
+    starts: array[int]
+    stops: array[int]
 
 
 def normalised(text: str) -> str:
@@ -77,14 +78,14 @@ def in_word(character: str) -> bool:
 def normalised_with_places(text: str) -> NormalisedText:
     """Returns a normalised text, and where each of its characters came from."""
     pieces: list[str] = []
-    starts: list[int] = []
-    stops: list[int] = []
+    # Lists of integers would take ten times the memory, and a text may be of any length.
+    starts, stops = array("q"), array("q")
     for start, stop in _clusters(text):
         piece = normalised(text[start:stop])
         pieces.append(piece)
-        starts += [start] * len(piece)
-        stops += [stop] * len(piece)
-    return NormalisedText(text="".join(pieces), starts=tuple(starts), stops=tuple(stops))
+        starts.extend(repeat(start, len(piece)))
+        stops.extend(repeat(stop, len(piece)))
+    return NormalisedText(text="".join(pieces), starts=starts, stops=stops)
 
 
 def tokens(text: str) -> Iterator[tuple[str, int, int]]:
@@ -116,8 +117,12 @@ def places(text: NormalisedText, wanted: Sequence[str]) -> Iterator[tuple[int, i
     Each comes with its number, and its start and stop in the text's source; one that lies inside
     another and ends with it is left out.
     """
-    located = list(tokens(text.text))
-    pieces = [piece for piece, _, _ in located]
+    pieces: list[str] = []
+    begins, ends = array("q"), array("q")
+    for piece, begin, end in tokens(text.text):
+        pieces.append(piece)
+        begins.append(begin)
+        ends.append(end)
     asked = [[piece for piece, _, _ in tokens(" ".join(one.split()))] for one in wanted]
 
     def alone(first: int, stop: int) -> bool:
@@ -126,7 +131,7 @@ def places(text: NormalisedText, wanted: Sequence[str]) -> Iterator[tuple[int, i
         return not before and not after
 
     for number, first, stop in Runs(asked).find(pieces, alone):
-        yield number, text.starts[located[first][1]], text.stops[located[stop - 1][2] - 1]
+        yield number, text.starts[begins[first]], text.stops[ends[stop - 1] - 1]
 
 
 def places_of_words(
