@@ -96,7 +96,7 @@ def _text(folder: Path, out: Path, release: Release, claim: Claim) -> Path:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     with _reading(folder):
-        model = AutoModelForSequenceClassification.from_pretrained(folder, **_LOCAL).eval()
+        model = AutoModelForSequenceClassification.from_pretrained(folder, **_LOCAL).eval().float()
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         labels, windows = _labels(model.config), _windows(tokenizer, model.config)
         tokenizer_json = (folder / TOKENIZER).read_text(encoding="utf-8")
@@ -120,7 +120,7 @@ def _image(folder: Path, out: Path, release: Release, claim: Claim) -> Path:
     from transformers import AutoImageProcessor, AutoModelForImageClassification
 
     with _reading(folder):
-        model = AutoModelForImageClassification.from_pretrained(folder, **_LOCAL).eval()
+        model = AutoModelForImageClassification.from_pretrained(folder, **_LOCAL).eval().float()
         processor = AutoImageProcessor.from_pretrained(folder, local_files_only=True)
         labels = _labels(model.config)
     return export_image_classifier(

@@ -156,6 +156,22 @@ def test_the_command_exports_images(tmp_path: Path, capfd: pytest.CaptureFixture
         assert stop.value.code == 2
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_weights_in_half_precision_are_exported_in_float32(
+    tmp_path: Path, dtype: torch.dtype
+) -> None:
+    source = saved(tmp_path / "source", "bert")
+    inner = transformers.AutoModelForSequenceClassification.from_pretrained(source).to(dtype).eval()
+    inner.save_pretrained(source)
+    release = tiny.release(name="classes")
+    folder = export_classifier(source, tmp_path / "model", release, trained_on="our mail")
+    found = opened(folder).classify(Document.from_text("total 7 eur"), top_k=3).scores
+    tokens = transformers.AutoTokenizer.from_pretrained(source)("total 7 eur", return_tensors="pt")
+    with torch.no_grad():
+        wanted = inner.float()(**tokens).logits.softmax(-1)[0].tolist()
+    assert [item.score for item in found] == pytest.approx(sorted(wanted, reverse=True), abs=1e-4)
+
+
 def _without(name: str) -> Any:
     return lambda folder: (folder / name).unlink()
 

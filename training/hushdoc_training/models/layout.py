@@ -222,7 +222,8 @@ def load(folder: Path, architecture: str) -> TokenClassifier:
         raise CheckpointError(
             f"The weights in '{folder}' can't be read: {error}. Train again, or restore the folder."
         ) from error
-    return TokenClassifier(inner.eval(), architecture)
+    # Some versions of transformers keep the type of the file, in which no training is exact.
+    return TokenClassifier(inner.eval().float(), architecture)
 
 
 def untrained(config: Any) -> TokenClassifier:
@@ -269,7 +270,7 @@ def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, Spe
         )
     special = tokenizer_files.special_tokens(tokenizer_json)
     fitting.require_tokenizer(config, tokenizer_json)
-    return TokenClassifier(inner, config.model_type), tokenizer_json, special
+    return TokenClassifier(inner.float(), config.model_type), tokenizer_json, special
 
 
 def minilm(labels: LabelSet, *, boxes: bool = True) -> tuple[TokenClassifier, str, SpecialTokens]:

@@ -281,7 +281,7 @@ def _published(kind: Any, source: str | None, unread: tuple[str, ...] = (), **se
         more = (name.removeprefix(prefix) for name in report["unexpected_keys"])
         if unknown := sorted(name for name in more if not name.startswith(unread)):
             raise ValueError(f"weights of another model beside it: {', '.join(unknown[:5])}")
-    return model
+    return model.float()
 
 
 @contextmanager

@@ -156,6 +156,20 @@ def test_windows_have_a_position_for_each_token(
         kie_start.start_from(folder, LABELS, max_tokens=most + 1)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_weights_in_half_precision_are_trained_in_float32(
+    encoders: Publish, tmp_path: Path, dtype: torch.dtype
+) -> None:
+    folder = encoders("bert")
+    model = layout._class("bert").from_pretrained(folder).to(dtype)
+    model.save_pretrained(folder)
+    start = kie_start.start_from(str(folder), LABELS)
+    assert {value.dtype for value in start.model.parameters()} == {torch.float32}
+    start.model.to(dtype).save(tmp_path / "run")
+    again = layout.load(tmp_path / "run", "bert")
+    assert {value.dtype for value in again.parameters()} == {torch.float32}
+
+
 def test_a_model_that_lacks_edges_of_boxes_is_refused(encoders: Publish) -> None:
     folder = str(encoders("layoutlmv3", max_2d_position_embeddings=1000))
     with pytest.raises(CheckpointError, match="embeddings for 1000 .*at least 1001"):
