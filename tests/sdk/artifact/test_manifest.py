@@ -6,11 +6,13 @@ import dataclasses
 import json
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 from hushdoc_mutation import COLUMNS, NOW, ROWS, TABLE, TableToy, Toy
 
+from hushdoc.accounting.mechanism import Grouped, HashFill, Sequence
 from hushdoc.artifact import artifact
 from hushdoc.artifact import manifest as contents
 from hushdoc.artifact.scan_budget import ScanBudget
@@ -87,3 +89,17 @@ def test_many_files_share_the_headers_that_one_may_have() -> None:
     with pytest.raises(ArtifactError, match="all files of an artifact") as caught:
         contents.scan(Memory(table), "safetensors", budget)
     assert caught.value.code == "BAD_SAFETENSORS"
+
+
+def test_a_table_is_no_graph() -> None:
+    tensors: Any = object()
+    table = contents.Finding(metadata={}, tensors=tensors)
+    with pytest.raises(ArtifactError, match="no signed ONNX file") as caught:
+        contents._require_signed_graphs({"t": table}, {"decoder": {"entry": "t"}})
+    assert caught.value.code == "BAD_MANIFEST"
+
+
+def test_fills_inside_of_other_events_have_the_size_of_the_table() -> None:
+    one, other = HashFill(rows=1, columns=2), HashFill(rows=3, columns=2)
+    event = Sequence(events=(one, Grouped(size=2, event=other)))
+    assert [*contents._fills(event)] == [one, other]

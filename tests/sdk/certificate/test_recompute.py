@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hushdoc.accounting import pld, rdp
+from hushdoc.accounting import offline, pld, rdp
 from hushdoc.accounting.mechanism import (
     ClusterSampled,
     Composed,
@@ -66,6 +66,37 @@ def test_what_was_recomputed_comes_from_the_engine_that_decided(build: ModuleTyp
     (exact,) = recompute.reproduce(claim, mode="exact")
     assert fast.recomputed == rdp.epsilon(build.TRANSCRIPT, build.DELTA)
     assert exact.recomputed == pld.epsilon(build.TRANSCRIPT, build.DELTA)
+
+
+@pytest.mark.parametrize(("times", "deltas"), [(2.0, 10.0), (2.0, 1.0)])
+def test_points_that_contradict_one_another_are_not_reproduced(
+    build: ModuleType, times: float, deltas: float
+) -> None:
+    """Each of them is true, and a reader can't tell which one is meant."""
+    claimed = build.guarantee().epsilon
+    point = (times * claimed, deltas * build.DELTA)
+    assert code_of(build, epsilon=point[0], delta=point[1], profile=()) is None
+    claim = build.claim(build.guarantee(profile=(point,)))
+    (finding,) = recompute.reproduce(claim)
+    assert finding.code == "EPSILON_NOT_REPRODUCED"
+    assert "contradict one another" in finding.message
+    assert code_of(build, profile=((claimed, build.DELTA),)) is None  # the same point twice
+
+
+@pytest.mark.parametrize(
+    ("second", "message"), [(1.01, "confirms no less"), (1.0, None), (None, "does not support")]
+)
+def test_a_second_implementation_has_to_confirm_offline(
+    build: ModuleType, monkeypatch: pytest.MonkeyPatch, second: float | None, message: str | None
+) -> None:
+    claim = build.claim(build.guarantee(profile=()))
+    claimed = claim.guarantees[0].epsilon
+    monkeypatch.setattr(
+        offline, "epsilon", lambda *_, **__: None if second is None else second * claimed
+    )
+    (finding,) = recompute.reproduce(claim, mode="offline")
+    assert finding.code == (None if message is None else "EPSILON_NOT_REPRODUCED")
+    assert message is None or message in finding.message
 
 
 def test_an_empty_record_in_place_of_one_is_the_same_as_none(build: ModuleType) -> None:
