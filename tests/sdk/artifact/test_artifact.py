@@ -18,7 +18,7 @@ import pytest
 
 from hushdoc.artifact import artifact, onnx_scan, safetensors_scan
 from hushdoc.artifact import manifest as contents
-from hushdoc.errors import ArtifactError, HushdocError, PolicyViolationError
+from hushdoc.errors import ArtifactError, HushdocError, PolicyViolationError, SignatureError
 from hushdoc.policy.policy import Policy
 from hushdoc.signing import dsse, keys
 
@@ -289,3 +289,16 @@ def test_where_nothing_is_recomputed_not_even_numpy_is_loaded(
         check=True,
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_what_was_opened_is_checked_again_without_its_files(
+    build: ModuleType, key: Any, other_key: Any, tmp_path: Path
+) -> None:
+    policy = build.policy(key)
+    opened = artifact.open_artifact(build.seal(tmp_path / "a", key), policy, now=NOW)
+    assert artifact.recheck(opened.attested, policy, now=NOW) == opened.report
+    stricter = build.policy(key, max_epsilon=0.5)
+    with pytest.raises(PolicyViolationError):
+        artifact.recheck(opened.attested, stricter, now=NOW)
+    with pytest.raises(SignatureError):
+        artifact.recheck(opened.attested, build.policy(other_key), now=NOW)
