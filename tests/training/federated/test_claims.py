@@ -28,6 +28,7 @@ from hushdoc_training.federated import claims
 from hushdoc_training.federated.claims import Executed
 from hushdoc_training.federated.plan import FederatedPlan
 from hushdoc_training.privacy import claims as privacy_claims
+from hushdoc_training.privacy.claims import ClaimDetails
 from hushdoc_training.receipt import Receipt
 from hushdoc_training.runs.receipts import Declared
 
@@ -245,6 +246,15 @@ def test_what_the_coordinator_declares_no_client_overwrites() -> None:
     declared = replace(DECLARED, training={"trained": "output"})
     claim = claims.claim(PLAN, executed(PLAN, checks=checks), declared)
     assert claim.training["trained"] == "output"
+
+
+def test_clients_whose_settings_differ_have_no_claim() -> None:
+    alike = {name: ClaimDetails(settings={"backend": "one-by-one"}) for name in NAMES}
+    assert claim_of(checks=alike).training["backend"] == "one-by-one"
+    other = {**alike, "west": ClaimDetails(settings={"backend": "book-keeping"})}
+    with pytest.raises(PrivacyError, match="backend at west") as refused:
+        claim_of(checks=other)
+    assert refused.value.code == "NOT_AS_PLANNED"
 
 
 def test_one_receipt_may_be_missing_for_each_client_that_may_collude() -> None:
