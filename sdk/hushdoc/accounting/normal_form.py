@@ -40,12 +40,6 @@ from hushdoc.accounting.mechanism import (
 SMALLEST = 1e-300
 """Replaces what is positive but too small for a double: zero is for what reads nothing."""
 
-CHANGES = ("removed", "replaced", "exchanged")
-"""How a neighbour differs in a step's records: it has none of them (removed), another one in
-Poisson samples (replaced), or another one in samples of a fixed size (exchanged), where a record
-that is not drawn leaves its place to another. Noise of the last is in units of the distance of two
-records."""
-
 _MOST_NOISE = 1e50
 _LEAST_SQUARE = 1e-100
 _LARGEST_GROUP = 10**9
@@ -57,6 +51,11 @@ class Step:
 
     Each of `size` records is sampled independently with `rate` (size is 1 and change "removed"
     where rate is 1) and shifts the sum by 1; `exact` where some neighbours reach the bound.
+
+    The neighbour has none of these records (change "removed"), another one in Poisson samples
+    ("replaced"), or another one in samples of a fixed size ("exchanged"), where a record that is
+    not drawn leaves its place to another. Noise of the last is in units of the distance of two
+    records.
     """
 
     rate: float
