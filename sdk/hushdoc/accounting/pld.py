@@ -13,7 +13,6 @@ mechanism is known (best of several runs) or its computation would take too long
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -62,13 +61,6 @@ def bounds(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove")
     """Returns bounds on the smallest epsilon; arguments and errors are those of `epsilon`."""
     require_delta(delta)
     return _bounds(mechanism, float(delta), adjacency, level=0, lower=True)
-
-
-def profile(
-    mechanism: Mechanism, deltas: Sequence[float], *, adjacency: str = "add-remove"
-) -> tuple[tuple[float, float], ...]:
-    """Returns ((epsilon, delta), ...) for each of these deltas; see `epsilon`."""
-    return tuple((epsilon(mechanism, delta, adjacency=adjacency), delta) for delta in deltas)
 
 
 def delta(mechanism: Mechanism, epsilon: float, *, adjacency: str = "add-remove") -> float:

@@ -478,11 +478,3 @@ def test_what_reads_nothing_spends_nothing(delta: float) -> None:
 @pytest.mark.parametrize("noise", [0.0, 1e-200, 1e-5])
 def test_no_noise_means_no_bound_worth_the_name(noise: float) -> None:
     assert pld.epsilon(run_of(0.5, noise, 10), 1e-5) > 1e9
-
-
-def test_a_profile_is_epsilon_at_each_delta() -> None:
-    mechanism = run_of(1 / 7, 1.5, 350)
-    found = pld.profile(mechanism, (1e-6, 1e-3))
-    assert found == tuple((pld.epsilon(mechanism, delta), delta) for delta in (1e-6, 1e-3))
-    with pytest.raises(ValueError, match="delta"):
-        pld.profile(mechanism, (2.0,))
