@@ -89,17 +89,8 @@ def epsilon(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove"
         >>> round(epsilon(Composed(event=step, count=350), 1 / 389), 2)
         8.01
     """
-    return profile(mechanism, (delta,), adjacency=adjacency)[0][0]
-
-
-def profile(
-    mechanism: Mechanism, deltas: Sequence[float], *, adjacency: str = "add-remove"
-) -> tuple[tuple[float, float], ...]:
-    """Returns ((epsilon, delta), ...) for each of these deltas; see `epsilon`."""
-    for delta in deltas:
-        require_delta(delta)
-    spent = rdp(mechanism, adjacency=adjacency)
-    return tuple((epsilon_from_rdp(spent, delta), delta) for delta in deltas)
+    require_delta(delta)
+    return epsilon_from_rdp(rdp(mechanism, adjacency=adjacency), delta)
 
 
 def require_delta(delta: float) -> None:

@@ -196,7 +196,7 @@ def test_no_text_imitates_a_fact_of_the_certificate(build: ModuleType) -> None:
 
 
 def test_the_chart_is_sound_and_marks_the_guarantee(build: ModuleType) -> None:
-    points = rdp.profile(build.TRANSCRIPT, (1e-4, 1e-5, 1e-6, 1e-8))
+    points = [(rdp.epsilon(build.TRANSCRIPT, d), d) for d in (1e-4, 1e-5, 1e-6, 1e-8)]
     drawn = profile_chart(points, points[1])
     assert xml.dom.minidom.parseString(drawn)
     assert drawn.count("<circle") == 4
