@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hushdoc.errors import ArtifactError
 
@@ -22,8 +21,6 @@ MAX_KNOTS = 256
 
 COOLEST, HOTTEST = 1e-6, 1e6
 """Temperatures between which no sound logits overflow or vanish."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @contextmanager

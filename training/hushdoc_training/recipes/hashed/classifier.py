@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hushdoc.certificate.audit_reports import Audit
 from hushdoc.certificate.claim import DataAccess
@@ -38,7 +37,6 @@ ALGORITHM = "linear support vectors by stochastic gradients (scikit-learn's SGDC
 FURTHER = "passive-aggressive, one class against the rest, from the released table"
 ONE_CLASS = "a public constant: all sentences of a text have one label"
 
-Floats = npt.NDArray[np.floating]
 Say = Callable[[str], None]
 Report = Callable[[Attack], None]
 
