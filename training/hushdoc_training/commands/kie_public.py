@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from hushdoc_training.runs.loop import Outcome
 
 
-_OF_ONE_SET = ("documents", "held_out", "images", "label", "labels", "name", "schema", "test")
-"""Options that say something of one data set."""
-
-
 def add_options(parser: CommandParser, group: argparse._ArgumentGroup) -> None:
     """Adds the options of a list of data sets."""
     group.add_argument(

@@ -25,8 +25,6 @@ from hushdoc.arguments import printable, short_repr
 from hushdoc.errors import AnnotationError
 from hushdoc_training.data.dataset import INVENTED, Source
 
-ENDING = ".toml"
-
 _TYPES: Mapping[str, type] = {
     "name": str,
     "data": str,

@@ -20,8 +20,6 @@ from hushdoc_training.randomness.integer_noise import Integers
 from hushdoc_training.randomness.lattice import DISCRETE_GAUSSIAN
 from hushdoc_training.randomness.secret_stream import SecretStream, origin_of
 
-RING_BITS = (32, 64)
-
 _FINENESS = 1000.0
 """The sensitivity is at least so many times what rounding a sum adds to it."""
 
@@ -98,7 +96,7 @@ class Grid:
         sensitivity: Largest L2 distance between rounded sums of neighbours, Delta.
         share_width: Standard deviation of each client's noise; 0 for none.
         largest: What each coordinate of a client's sum is clamped to, before its noise.
-        ring_bits: One of RING_BITS: integers modulo 2 to this power hold every sum.
+        ring_bits: 32 or 64: integers modulo 2 to this power hold every sum.
     """
 
     step: float

@@ -11,8 +11,6 @@ import random
 from hushdoc_training.invented.word_lists import word_list, word_lists
 from hushdoc_training.labelled_texts import Contract
 
-NAME = "invented contracts"
-
 CLAUSES = ("Governing Law", "License Grant", "Audit Rights", "Renewal Term")
 """The types of clauses that contracts have; words/contracts.toml holds what they may say."""
 
