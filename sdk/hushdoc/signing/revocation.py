@@ -157,11 +157,9 @@ def successor(
     )
 
 
-def read_list_file(
-    path: Path, trust: TrustStore, *, now: datetime, model: str | None = None
-) -> RevocationList:
+def read_list_file(path: Path, trust: TrustStore, *, now: datetime) -> RevocationList:
     """Returns the revocation list of a file, if it is valid now, as `read_list` does."""
-    return read_list(list_content(path), trust, now=now, model=model)
+    return read_list(list_content(path), trust, now=now)
 
 
 def read_list(
