@@ -23,4 +23,3 @@ def test_what_a_client_sends_is_what_the_formula_says(mode: str, clients: int, b
         sent = [frame for frame in parties.sent if frame.sender == name]
         assert sum(len(frame.payload) for frame in sent) == traffic.uplink_bytes(parties.terms)
         assert all(len(frame.encoded) - len(frame.payload) < 600 for frame in sent)
-    assert all(len(frame.payload) <= parties.terms.max_payload for frame in parties.sent)

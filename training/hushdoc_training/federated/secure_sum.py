@@ -154,11 +154,6 @@ class SumTerms(Terms):
         """Bytes of a masked vector."""
         return self.numbers * self.ring_bits // 8
 
-    @property
-    def max_payload(self) -> int:
-        """Bytes that no payload of a sum exceeds: a vector's, or those of a bundle of frames."""
-        return max(self.vector_bytes, 2048 * MAX_CLIENTS)
-
     def signed_by_clients(
         self, signed: Sequence[bytes], place: Place, phase: str
     ) -> dict[str, bytes]:
