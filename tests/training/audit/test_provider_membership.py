@@ -76,7 +76,7 @@ def test_azk_finds_the_two_groups_of_the_least_squared_distances() -> None:
         groups = (points[np.array(side)], points[~np.array(side)])
         return sum(float(((group - group.mean(0)) ** 2).sum()) for group in groups if len(group))
 
-    attacker = provider_membership._Attacker(found, 1, 0.0, 1)
+    attacker = provider_membership._Attacker(found, 1, 1)
     attacker.known[:] = False
     guesses, scores = attacker.guesses(Method(name="AZK", features=G1))
     best = min(product((True, False), repeat=10), key=cost)
@@ -113,7 +113,7 @@ def test_votes_are_counted() -> None:
     features[:, FEATURES.index("accuracy")] = [1, 1, 1, 0, 0, 0] * 2
     features[:, FEATURES.index("memorised_nls")] = [0.1, 0.1, 0, 0.1, 0, 0] * 2
     features[:, FEATURES.index("unasked_nls")] = [1, 0, 1, 1, 1, 0] * 2
-    attacker = provider_membership._Attacker(made(features[:6], features[6:]), 1, 0.0, 1)
+    attacker = provider_membership._Attacker(made(features[:6], features[6:]), 1, 1)
     attacker.known[:] = False
     guesses, shares = attacker.guesses(Method(name="", features=G1, ensemble=True))
     assert guesses.tolist() == [True, True, True, True, False, False] * 2

@@ -173,7 +173,7 @@ def compared(model: Sequence[QuestionScore], twin: Sequence[QuestionScore]) -> M
 
 
 def memory_of(
-    model: Answering, documents: Sequence[LabelledDocument], *, keys: Collection[str] = KEYS
+    model: Answering, documents: Sequence[LabelledDocument]
 ) -> dict[str, tuple[float, float]]:
     """Returns features G4 of PADQ by folded provider: how alike answers are to hidden ones.
 
@@ -183,7 +183,7 @@ def memory_of(
     named = [labelled for labelled in documents if folded(labelled.provider or "")]
     asked: dict[str, list[float]] = {folded(item.provider or ""): [] for item in named}
     unasked: dict[str, list[float]] = {name: [] for name in asked}
-    for score in model.score(hidden(named, keys=keys)):
+    for score in model.score(hidden(named)):
         asked[folded(score.provider or "")].append(score.nls)
     nothing = (Question(text=UNASKED, answers=()),)
     plain = [replace(item, spans=(), questions=nothing) for item in named]

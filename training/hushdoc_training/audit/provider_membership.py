@@ -223,7 +223,6 @@ def attacked(
     *,
     methods: Sequence[Method] = METHODS,
     least_questions: Sequence[int] = LEAST_QUESTIONS,
-    known_share: float = KNOWN_SHARE,
     seeds: Sequence[int] = SEEDS,
     draws: int = DRAWS,
 ) -> list[Result]:
@@ -234,8 +233,8 @@ def attacked(
         methods: Those that need G4 are left out where it is not there; features of losses are left
             out of them where there are none.
         least_questions: Values of s; those that leave too few providers are left out.
-        known_share: r: of each group, this share is known, and nobody else is attacked.
-        seeds: One draw of the known, and of all that is random in an attack, for each.
+        seeds: One draw of the known, KNOWN_SHARE of each group, and of all that is random in an
+            attack, for each; nobody who is known is attacked.
         draws: Settings of the forest that are tried.
     """
     found, seen = [], set(providers.seen)
@@ -243,7 +242,7 @@ def attacked(
         chosen = providers.of_more_than(least)
         if min(chosen.sizes()) < LEAST_PROVIDERS:
             continue
-        attackers = [_Attacker(chosen, seed, known_share, draws) for seed in seeds]
+        attackers = [_Attacker(chosen, seed, draws) for seed in seeds]
         for method in methods:
             if set(G4) <= seen or not (method.ensemble or set(method.features) & set(G4)):
                 kept = tuple(name for name in method.features if name in seen)
@@ -289,22 +288,22 @@ def _result(attackers: Sequence[_Attacker], method: Method, least: int) -> Resul
     )
 
 
-def _known(is_member: Bools, share: float, generator: np.random.Generator) -> Bools:
-    """Returns who is known to the attacker: a share of each group, and at least two of it."""
+def _known(is_member: Bools, generator: np.random.Generator) -> Bools:
+    """Returns who is known to the attacker: KNOWN_SHARE of each group, and at least two of it."""
     known = np.zeros(len(is_member), dtype=np.bool_)
     for side in (True, False):
         group = np.flatnonzero(is_member == side)
-        known[generator.permutation(group)[: max(2, round(share * len(group)))]] = True
+        known[generator.permutation(group)[: max(2, round(KNOWN_SHARE * len(group)))]] = True
     return known
 
 
 class _Attacker:
     """Who knows some providers, and guesses at the others by any method."""
 
-    def __init__(self, providers: Providers, seed: int, known_share: float, draws: int) -> None:
+    def __init__(self, providers: Providers, seed: int, draws: int) -> None:
         self.providers = providers
         generator = np.random.default_rng(seed)
-        self.known = _known(providers.is_member, known_share, generator)
+        self.known = _known(providers.is_member, generator)
         self._seed, self._draws = seed, draws
         self._scores: dict[tuple[bool, tuple[str, ...]], Floats] = {}
 

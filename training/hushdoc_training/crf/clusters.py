@@ -19,8 +19,6 @@ def from_vectors(
     words: Sequence[str],
     vectors: npt.NDArray[np.float32],
     scheme: FeatureScheme,
-    *,
-    seed: int = 0,
 ) -> Clusters:
     """Returns clusters, as many as the scheme has, of public words whose vectors point alike.
 
@@ -33,16 +31,16 @@ def from_vectors(
     with needs_extra("scikit-learn", "crf"):
         from sklearn.cluster import MiniBatchKMeans
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    model = MiniBatchKMeans(scheme.clusters, random_state=seed, batch_size=4096, n_init=1)
+    model = MiniBatchKMeans(scheme.clusters, random_state=0, batch_size=4096, n_init=1)
     with unconverged():  # of fewer different words than clusters
         numbers = model.fit_predict(vectors / np.maximum(lengths, 1e-12)).tolist()
     return Clusters.of(zip(words, numbers, strict=True), scheme)
 
 
-def from_minilm(scheme: FeatureScheme, *, seed: int = 0) -> Clusters:
+def from_minilm(scheme: FeatureScheme) -> Clusters:
     """Returns clusters of the whole words in MiniLM's vocabulary."""
     words, vectors = minilm_vectors()
-    return from_vectors(words, vectors, scheme, seed=seed)
+    return from_vectors(words, vectors, scheme)
 
 
 def minilm_vectors() -> tuple[list[str], npt.NDArray[np.float32]]:

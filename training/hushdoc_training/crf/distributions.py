@@ -30,6 +30,9 @@ MAX_KERNELS = 512
 MAX_FITTED_ROWS = 50_000
 """Rows that a Gaussian mixture is fitted to; more change it little and cost time."""
 
+_PARTS = 3
+"""Normals of a Gaussian mixture."""
+
 _CHUNK_NUMBERS = 1 << 21
 """Numbers held at once while rows are completed."""
 
@@ -118,10 +121,10 @@ class _Conditional:
         return shares / shares.sum(axis=1, keepdims=True)
 
 
-def fitted(family: str, rows: Floats, stream: SecretStream, *, parts: int = 3) -> Mixture:
+def fitted(family: str, rows: Floats, stream: SecretStream) -> Mixture:
     """Returns a distribution of a family, fitted to at least two rows without gaps.
 
-    The stream chooses the rows of kernels and where the fit of a mixture, of `parts`, begins.
+    The stream chooses the rows of kernels and where the fit of a mixture begins.
 
     Example:
         >>> distribution = fitted("normals", np.array([[0.0, 1.0], [2.0, 1.0]]), SecretStream())
@@ -143,13 +146,13 @@ def fitted(family: str, rows: Floats, stream: SecretStream, *, parts: int = 3) -
         case "joint-normal":
             return Mixture(shares=np.ones(1), means=mean, covariances=covariance)
         case "mixture":
-            return _gaussian_mixture(rows, parts, stream)
+            return _gaussian_mixture(rows, stream)
         case "kernels":
             return _kernels(rows, covariance, stream)
     raise ValueError(f"family is {family!r}; expected one of {', '.join(FAMILIES)}.")
 
 
-def _gaussian_mixture(rows: Floats, parts: int, stream: SecretStream) -> Mixture:
+def _gaussian_mixture(rows: Floats, stream: SecretStream) -> Mixture:
     with needs_extra("scikit-learn", "crf"):
         from sklearn.mixture import GaussianMixture
     spread = rows.std(axis=0)
@@ -159,7 +162,7 @@ def _gaussian_mixture(rows: Floats, parts: int, stream: SecretStream) -> Mixture
     )
     start = int(stream.choices(1, 2**31)[0])
     with unconverged():  # draws need no best fit
-        found = GaussianMixture(min(parts, len(chosen)), random_state=start).fit(chosen / spread)
+        found = GaussianMixture(min(_PARTS, len(chosen)), random_state=start).fit(chosen / spread)
     return Mixture(
         shares=found.weights_,
         means=found.means_ * spread,

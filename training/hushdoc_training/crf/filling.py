@@ -58,7 +58,6 @@ def paper_fill(
     *,
     stream: SecretStream,
     family: str = "normals",
-    parts: int = 3,
     zeros_drawn: bool = False,
 ) -> Floats:
     """Returns the table with its missing weights drawn as the paper does, shape [rows, labels].
@@ -66,7 +65,7 @@ def paper_fill(
     A weight is there for every label that a row occurred with (section 5 of the paper), also where
     training left it at zero. CRFsuite's model file leaves these out, so whoever fills such a file
     draws them as well (`zeros_drawn`): that hides zeros, and puts noise on all that training held
-    to say nothing. The paper's case study is the family "normals"; `parts` are a mixture's.
+    to say nothing. The paper's case study is the family "normals".
 
     Example:
         >>> learned = np.full((8, 2), np.nan, np.float32)
@@ -80,7 +79,7 @@ def paper_fill(
     """
     _require_learned(int(table.genuine.sum()))
     rows = table.weights if zeros_drawn else table.realized
-    distribution = distributions.fitted(family, complete_rows(rows), stream, parts=parts)
+    distribution = distributions.fitted(family, complete_rows(rows), stream)
     return distribution.complete(rows.astype(np.float64), stream).astype(np.float32)
 
 

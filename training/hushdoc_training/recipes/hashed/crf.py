@@ -221,8 +221,8 @@ def _sealable(weights: Floats) -> Floats:
     return made
 
 
-def costs(trained: Trained, ranks: Sequence[int] = RANKS) -> dict[int, TermCost]:
-    """Returns the paper's measured cost of the words of some frequency ranks.
+def costs(trained: Trained) -> dict[int, TermCost]:
+    """Returns the paper's measured cost of the words of the frequency ranks RANKS.
 
     It is a divergence of fitted distributions, whatever the fill: see `term_cost.KIND`.
     """
@@ -237,7 +237,7 @@ def costs(trained: Trained, ranks: Sequence[int] = RANKS) -> dict[int, TermCost]
     distributions = AdjacentDistributions(rows)
     return {
         rank: distributions.cost_of_share(float(found.shares[rank - 1]))
-        for rank in ranks
+        for rank in RANKS
         if rank <= len(found.words)
     }
 
