@@ -56,15 +56,11 @@ class Target:
         self.tensor = tensor
         self.dense: torch.Tensor | None = None
         self.parts: list[Part] = []
-        self._dense_squares: torch.Tensor | None = None
         self._formed: dict[int, torch.Tensor] = {}  # of records whose parts may all but cancel
 
-    def add_dense(self, gradients: torch.Tensor, squares: torch.Tensor | None = None) -> None:
+    def add_dense(self, gradients: torch.Tensor) -> None:
         """Adds gradients by record, fp32, shape [records, *shape]; they become the target's own."""
-        if self.dense is None:
-            self.dense, self._dense_squares = gradients, squares
-        else:
-            self.dense, self._dense_squares = self.dense + gradients, None
+        self.dense = gradients if self.dense is None else self.dense + gradients
 
     def of(self, record: int) -> torch.Tensor:
         """Returns one record's gradient."""
@@ -125,10 +121,7 @@ class Target:
     def _squares_of_dense(self, num_records: int) -> torch.Tensor:
         if self.dense is None:
             return torch.zeros(num_records, device=self.tensor.device)
-        if self._dense_squares is None:
-            flat = self.dense.reshape(num_records, -1)
-            self._dense_squares = torch.linalg.vector_norm(flat, dim=1).square()
-        return self._dense_squares
+        return torch.linalg.vector_norm(self.dense.reshape(num_records, -1), dim=1).square()
 
 
 class Tape:
