@@ -343,7 +343,6 @@ def _train(
     from hushdoc_training.recipes.docvqa import training as docvqa
     from hushdoc_training.recipes.docvqa.start import start_from
     from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
-    from hushdoc_training.runs import loop
 
     public_texts = source.is_invented or options.public or sealed is not None
     start = start_from(
@@ -447,6 +446,5 @@ def _train(
             notes=configuration.notes_of(options),
             trained=options.trained,
         )
-    if outcome.interrupted:
-        raise loop.interrupted_after(outcome.charged)
+    outcome.require_finished()
     print_end(options.out, ledger)

@@ -274,7 +274,6 @@ def run_simulate(options: argparse.Namespace) -> int:
     from hushdoc_training.commands import kie_data
     from hushdoc_training.data import dataset
     from hushdoc_training.recipes import federated_parties, federated_simulation, starts
-    from hushdoc_training.runs import loop
 
     if options.canaries < 0 or (
         options.canaries and (options.task != "docvqa" or options.algorithm == "fedavg")
@@ -317,8 +316,7 @@ def run_simulate(options: argparse.Namespace) -> int:
         quiet=options.quiet,
         num_canaries=options.canaries,
     )
-    if outcome.interrupted:
-        raise loop.interrupted_after(outcome.charged)
+    outcome.require_finished()
     print(f"Checkpoint: {printable(options.out / 'checkpoint')}")
     print_audits(options.out)
     return 0

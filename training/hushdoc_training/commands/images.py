@@ -264,7 +264,6 @@ def _train(
     from hushdoc_training.recipes import starts
     from hushdoc_training.recipes.images import training as images
     from hushdoc_training.recipes.kie.settings import PrivateSettings
-    from hushdoc_training.runs import loop
 
     start = images.start_from(
         options.start,
@@ -316,8 +315,7 @@ def _train(
             quiet=options.quiet,
             notes=configuration.notes_of(options, plain),
         )
-    if outcome.interrupted:
-        raise loop.interrupted_after(outcome.charged)
+    outcome.require_finished()
     print_end(options.out, ledger)
 
 

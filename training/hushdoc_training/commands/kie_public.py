@@ -71,13 +71,12 @@ def is_list(options: argparse.Namespace) -> bool:
 def run(options: argparse.Namespace) -> int:
     """Trains a public start on the list that --data names."""
     from hushdoc_training.data import set_list
-    from hushdoc_training.runs import loop, run_folder
+    from hushdoc_training.runs import run_folder
 
     run_folder.require_usable(options.out, resume=options.resume)
     listed = set_list.read(Path(options.data), without=options.without or ())
     outcome = _masked(options, listed) if options.unlabelled else _labelled(options, listed)
-    if outcome.interrupted:
-        raise loop.interrupted_after(outcome.charged)
+    outcome.require_finished()
     print_end(options.out, None)
     return 0
 

@@ -213,7 +213,7 @@ def run_evolution(options: argparse.Namespace) -> int:
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes.synthesis import evolution
     from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
-    from hushdoc_training.runs import loop, run_folder
+    from hushdoc_training.runs import run_folder
 
     if options.documents_changed and options.ledger is None:
         options.refuse_usage("--documents-changed needs --ledger")
@@ -248,8 +248,7 @@ def run_evolution(options: argparse.Namespace) -> int:
         public_pages=public_pages,
         public_overlap=options.public_overlap,
     )
-    if outcome.interrupted:
-        raise loop.interrupted_after(outcome.charged)
+    outcome.require_finished()
     print(f"Checkpoint: {options.out / 'checkpoint'}")
     print_head(ledger)
     return 0

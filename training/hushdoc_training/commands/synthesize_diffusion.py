@@ -179,7 +179,6 @@ def run_pretrain(options: argparse.Namespace) -> int:
     from hushdoc_training.data.dataset import Source
     from hushdoc_training.recipes.synthesis import pretraining
     from hushdoc_training.recipes.synthesis.diffusion_settings import PretrainingSettings
-    from hushdoc_training.runs import loop
 
     with usage_errors(options):
         settings = PretrainingSettings(
@@ -206,8 +205,7 @@ def run_pretrain(options: argparse.Namespace) -> int:
             resume=options.resume,
             quiet=options.quiet,
         )
-    if outcome.interrupted:
-        raise loop.interrupted_after(outcome.charged)
+    outcome.require_finished()
     print_end(options.out, None)
     return 0
 
@@ -226,7 +224,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
         DiffusionSettings,
         PromiseSettings,
     )
-    from hushdoc_training.runs import loop, run_folder
+    from hushdoc_training.runs import run_folder
 
     if options.documents_changed and options.ledger is None:
         options.refuse_usage("--documents-changed needs --ledger")
@@ -309,8 +307,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
                 resume=options.resume,
                 quiet=options.quiet,
             )
-    if outcome.interrupted:
-        raise loop.interrupted_after(outcome.charged)
+    outcome.require_finished()
     print_end(options.out, ledger)
     return 0
 

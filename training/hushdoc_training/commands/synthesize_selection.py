@@ -73,7 +73,7 @@ def run_selection(options: argparse.Namespace) -> int:
     from hushdoc_training.data.dataset import Source
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes.synthesis import selection
-    from hushdoc_training.runs import loop, run_folder
+    from hushdoc_training.runs import run_folder
 
     if options.documents_changed and options.ledger is None:
         options.refuse_usage("--documents-changed needs --ledger")
@@ -122,8 +122,7 @@ def run_selection(options: argparse.Namespace) -> int:
             resume=options.resume,
             quiet=options.quiet,
         )
-    if outcome.interrupted:
-        raise loop.interrupted_after(outcome.charged)
+    outcome.require_finished()
     print(f"Checkpoint: {options.out / 'checkpoint'}")
     print_head(ledger)
     return 0

@@ -256,7 +256,6 @@ def _train(
     from hushdoc_training.recipes import starts
     from hushdoc_training.recipes.kie import start as kie_start
     from hushdoc_training.recipes.kie import training as kie
-    from hushdoc_training.runs import loop
 
     made_up = source.is_invented or sealed is not None
     public_texts = made_up or options.public
@@ -338,6 +337,5 @@ def _train(
             quiet=options.quiet,
             notes=configuration.notes_of(options, plain),
         )
-    if outcome.interrupted:
-        raise loop.interrupted_after(outcome.charged)
+    outcome.require_finished()
     print_end(options.out, ledger)

@@ -32,6 +32,11 @@ class Outcome:
     charged: int
     interrupted: bool
 
+    def require_finished(self) -> None:
+        """Ends a command that Ctrl-C has stopped early, and says how to go on."""
+        if self.interrupted:
+            raise interrupted_after(self.charged)
+
 
 def take_steps(
     charged: int,  # the last step that was charged, taken or lost
