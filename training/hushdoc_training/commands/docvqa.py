@@ -22,14 +22,13 @@ from hushdoc_training.commands.training_options import (
     add_out,
     add_overlap,
     add_recipe_number,
-    calibrated,
     ledger_of,
+    planned,
     print_end,
     print_plan,
     refuse_private_vocabulary,
     require_installed,
     require_small_delta,
-    small_delta,
     takes_noise,
     tuned_on,
     warn_of_overlap,
@@ -292,12 +291,10 @@ def _start(options: argparse.Namespace) -> str:
 
 
 def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
-    """Returns the plan; the records that it declares are those of a step over the sampling rate."""
-    rate = options.sampling_rate
-    records = max(1.0, options.expected_records / rate) if rate > 0 else 1.0  # refused below
-    if options.delta is None and ledger is None:
-        options.delta = small_delta(records)
-    made = calibrated(options, ledger, privacy_unit=options.privacy_unit, sampling_rate=rate)
+    """Returns the plan, and prints it with the preset."""
+    made, records = planned(
+        options, ledger, sampling_rate=options.sampling_rate, privacy_unit=options.privacy_unit
+    )
     require_small_delta(made.delta, records)
     if options.preset is not None:
         print(f"Preset:     {options.preset} ({presets.PRESETS[options.preset].line()})")

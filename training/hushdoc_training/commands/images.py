@@ -21,14 +21,13 @@ from hushdoc_training.commands.training_options import (
     add_out,
     add_overlap,
     add_recipe_number,
-    calibrated,
     declared_labels,
     ledger_of,
+    planned,
     print_end,
     print_plan,
     require_installed,
     require_small_delta,
-    small_delta,
     takes_noise,
     tuned_on,
     warn_of_labels,
@@ -214,12 +213,8 @@ def _refuse_mixing(options: argparse.Namespace) -> None:
 
 
 def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
-    """Returns the plan; the records that it declares are those of a step over the sampling rate."""
-    rate = options.sampling_rate
-    records = max(1.0, options.expected_records / rate) if rate > 0 else 1.0  # refused below
-    if options.delta is None and ledger is None:
-        options.delta = small_delta(records)
-    made = calibrated(options, ledger, privacy_unit="document", sampling_rate=rate)
+    """Returns the plan, and prints it, with --plan beside other accountants."""
+    made, records = planned(options, ledger, sampling_rate=options.sampling_rate)
     require_small_delta(made.delta, records)
     print_plan(made)
     if options.plan:

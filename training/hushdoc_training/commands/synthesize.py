@@ -24,11 +24,11 @@ from hushdoc_training.commands.training_options import (
     add_out,
     add_overlap,
     add_votes,
-    calibrated,
+    ledger_of,
+    planned,
     print_head,
     require_delta_of_release,
     require_installed,
-    small_delta,
     tuned_on,
 )
 
@@ -210,23 +210,18 @@ def run_evolution(options: argparse.Namespace) -> int:
     """Votes; Ctrl-C is a KeyboardInterrupt that says how to go on."""
     require_installed()
     from hushdoc_training.data import dataset
-    from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes.synthesis import evolution
     from hushdoc_training.recipes.synthesis.public_words import NO_WORDS, PublicWords
     from hushdoc_training.runs import run_folder
 
-    if options.documents_changed and options.ledger is None:
-        options.refuse_usage("--documents-changed needs --ledger")
     settings = _settings(options)
     public_pages = _public_pages(options, settings)
     words = NO_WORDS
     if options.words is not None:
         words = PublicWords.read(options.words, overlap=options.public_overlap)
-    ledger = None if options.ledger is None else Ledger.open(options.ledger)
-    if options.delta is None and ledger is None:
-        options.delta = small_delta(max(1, options.expected_records))
-    plan = calibrated(options, ledger, sampling_rate=1.0)
-    require_delta_of_release(plan, options.expected_records)
+    ledger = ledger_of(options)
+    plan, records = planned(options, ledger, sampling_rate=1.0)
+    require_delta_of_release(plan, records)
     run_folder.require_usable(options.out, resume=options.resume)
     source = dataset.Source(location=options.data, documents=None, seed=0, labels=None)
     documents = dataset.read(

@@ -16,12 +16,12 @@ from hushdoc_training.commands.training_options import (
     add_out,
     add_overlap,
     add_spending,
-    calibrated,
+    ledger_of,
+    planned,
     print_end,
     print_plan,
     require_delta_of_release,
     require_installed,
-    small_delta,
     tuned_on,
     warn_of_labels,
 )
@@ -216,7 +216,6 @@ def run_diffusion(options: argparse.Namespace) -> int:
     from hushdoc_training.commands import kie_data
     from hushdoc_training.data import image_sets
     from hushdoc_training.data.dataset import Source
-    from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes import starts
     from hushdoc_training.recipes.synthesis import diffusion, diffusion_start, dp_promise
     from hushdoc_training.recipes.synthesis.diffusion_settings import (
@@ -226,8 +225,6 @@ def run_diffusion(options: argparse.Namespace) -> int:
     )
     from hushdoc_training.runs import run_folder
 
-    if options.documents_changed and options.ledger is None:
-        options.refuse_usage("--documents-changed needs --ledger")
     compared = options.algorithm == "dp-promise"
     _require_comparison(options, compared)
     if overlaps(options.layouts, options.data):
@@ -248,7 +245,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
             seed=options.seed,
         )
         promise = PromiseSettings(steps=options.first_steps, since=options.first_times)
-    ledger = None if options.ledger is None else Ledger.open(options.ledger)
+    ledger = ledger_of(options)
     start = starts.with_overlap(diffusion_start.load(options.start), options.public_overlap)
     if options.layouts_policy is not None and not start.denoiser.preset.layout:
         options.refuse_usage(
@@ -257,10 +254,7 @@ def run_diffusion(options: argparse.Namespace) -> int:
     classed = bool(start.classes) or settings.trained != "all"
     if classed and not settings.classes:
         warn_of_labels()
-    records = max(1.0, options.expected_records / max(options.sampling_rate, 1e-9))
-    if options.delta is None and ledger is None:
-        options.delta = small_delta(records)
-    plan = calibrated(options, ledger, sampling_rate=options.sampling_rate)
+    plan, records = planned(options, ledger, sampling_rate=options.sampling_rate)
     require_delta_of_release(plan, records)
     if compared:
         _print_promise(plan, promise, start)

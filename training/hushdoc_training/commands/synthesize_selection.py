@@ -13,11 +13,11 @@ from hushdoc_training.commands.training_options import (
     add_out,
     add_overlap,
     add_votes,
-    calibrated,
+    ledger_of,
+    planned,
     print_head,
     require_delta_of_release,
     require_installed,
-    small_delta,
     tuned_on,
 )
 
@@ -71,12 +71,9 @@ def run_selection(options: argparse.Namespace) -> int:
     from hushdoc_training.commands import kie_data
     from hushdoc_training.data import image_sets
     from hushdoc_training.data.dataset import Source
-    from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes.synthesis import selection
     from hushdoc_training.runs import run_folder
 
-    if options.documents_changed and options.ledger is None:
-        options.refuse_usage("--documents-changed needs --ledger")
     if overlaps(options.public, options.data):
         options.refuse_usage(
             "--public and --data are the same documents: private pages would be released as they "
@@ -90,11 +87,9 @@ def run_selection(options: argparse.Namespace) -> int:
             side=options.side,
             seed=options.seed,
         )
-    ledger = None if options.ledger is None else Ledger.open(options.ledger)
-    if options.delta is None and ledger is None:
-        options.delta = small_delta(max(1, options.expected_records))
-    plan = calibrated(options, ledger, sampling_rate=1.0)
-    require_delta_of_release(plan, options.expected_records)
+    ledger = ledger_of(options)
+    plan, records = planned(options, ledger, sampling_rate=1.0)
+    require_delta_of_release(plan, records)
     run_folder.require_usable(options.out, resume=options.resume)
     private = Source(location=options.data)
     offered = Source(location=options.public, documents=options.public_documents)

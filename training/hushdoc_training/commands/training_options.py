@@ -381,6 +381,19 @@ def calibrated(options: argparse.Namespace, ledger: Ledger | None, **further: An
         )
 
 
+def planned(
+    options: argparse.Namespace, ledger: Ledger | None, *, sampling_rate: float, **further: Any
+) -> tuple[PrivacyPlan, float]:
+    """Returns the plan, and the records that it declares: those of a step over the sampling rate.
+
+    Without a --delta or a ledger, delta follows from these.
+    """
+    records = max(1.0, options.expected_records / max(sampling_rate, 1e-9))
+    if options.delta is None and ledger is None:
+        options.delta = small_delta(records)
+    return calibrated(options, ledger, sampling_rate=sampling_rate, **further), records
+
+
 def small_delta(records: float) -> float:
     """Returns the largest delta by default: a tenth of what lets one record be published."""
     return min(MOST_DELTA, 1 / (10 * records))
