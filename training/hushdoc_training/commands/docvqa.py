@@ -122,17 +122,7 @@ def register(tasks: Subcommands) -> None:
         default=settings.told("max_tokens"),
     )
     privacy = parser.add_argument_group("privacy")
-    mode = privacy.add_mutually_exclusive_group()
-    mode.add_argument(
-        "--public", action="store_true", help="train without privacy: the documents are public"
-    )
-    mode.add_argument(
-        "--not-private",
-        action="store_true",
-        help="train on private documents without privacy; the certificate says so",
-    )
-    synthetic_data.add_option(mode)
-    add_number(mode, "--epsilon", "E", 8.0, "privacy budget")
+    synthetic_data.add_modes(privacy)
     add_choice(
         privacy,
         "--privacy-unit",

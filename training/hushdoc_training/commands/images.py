@@ -103,17 +103,7 @@ def register(tasks: Subcommands) -> None:
     model.add_argument("--start", metavar="RUN", help="run of this task to start from")
     add_overlap(model)
     privacy = parser.add_argument_group("privacy")
-    mode = privacy.add_mutually_exclusive_group()
-    mode.add_argument(
-        "--public", action="store_true", help="train without privacy: the documents are public"
-    )
-    mode.add_argument(
-        "--not-private",
-        action="store_true",
-        help="train on private documents without privacy; the certificate says so",
-    )
-    synthetic_data.add_option(mode)
-    add_number(mode, "--epsilon", "E", 8.0, "privacy budget")
+    synthetic_data.add_modes(privacy)
     add_number(privacy, "--sampling-rate", "Q", 0.25, "probability of each document in a step")
     add_budget(parser, privacy, steps=100, clipping_norm=1.0, expected_records=100)
     privacy.add_argument(

@@ -15,7 +15,6 @@ from hushdoc_training.commands.training_options import (
     add_audit,
     add_budget,
     add_choice,
-    add_number,
     add_recipe_number,
     calibrated,
     print_plan,
@@ -125,17 +124,7 @@ def suggest(options: argparse.Namespace) -> None:
 def add_privacy(parser: CommandParser) -> None:
     """Adds what privacy a training has, and its recipe."""
     group = parser.add_argument_group("privacy")
-    mode = group.add_mutually_exclusive_group()
-    mode.add_argument(
-        "--public", action="store_true", help="train without privacy: the documents are public"
-    )
-    mode.add_argument(
-        "--not-private",
-        action="store_true",
-        help="train on private documents without privacy; the certificate says so",
-    )
-    synthetic_data.add_option(mode)
-    add_number(mode, "--epsilon", "E", 8.0, "privacy budget")
+    synthetic_data.add_modes(group)
     add_budget(parser, group, steps=None, clipping_norm=None, expected_records=None)
     add_audit(parser, group, default=False, costs="with MiniLM it takes minutes")
     add_recipe_number(

@@ -10,12 +10,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushdoc_training.commands import kie_data
+from hushdoc_training.commands.training_options import add_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hushdoc.certificate.claim import Claim, PublicData
     from hushdoc.synthetic_documents import SyntheticDocuments
+
+
+def add_modes(privacy: argparse._ArgumentGroup) -> None:
+    """Adds the options that say how private the documents are, of which one is given at most."""
+    mode = privacy.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--public", action="store_true", help="train without privacy: the documents are public"
+    )
+    mode.add_argument(
+        "--not-private",
+        action="store_true",
+        help="train on private documents without privacy; the certificate says so",
+    )
+    add_option(mode)
+    add_number(mode, "--epsilon", "E", 8.0, "privacy budget")
 
 
 def add_option(group: argparse._ActionsContainer) -> None:
