@@ -19,9 +19,9 @@ from hushdoc_training.commands.training_options import (
     add_choice,
     add_name,
     add_number,
-    add_out,
     add_overlap,
     add_recipe_number,
+    add_run,
     ledger_of,
     planned,
     print_end,
@@ -87,10 +87,7 @@ def register(tasks: Subcommands) -> None:
     add_name(data)
     add_number(data, "--seed", "N", 0, "seed of invented documents and fresh weights, not of noise")
     model = parser.add_argument_group("model and output")
-    add_out(model)
-    model.add_argument(
-        "--resume", action="store_true", help="continue the interrupted run in --out"
-    )
+    add_run(model)
     model.add_argument(
         "--architecture",
         choices=("pointer", "vt5"),

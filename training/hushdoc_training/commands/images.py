@@ -18,9 +18,9 @@ from hushdoc_training.commands.training_options import (
     add_labels,
     add_name,
     add_number,
-    add_out,
     add_overlap,
     add_recipe_number,
+    add_run,
     declared_labels,
     ledger_of,
     planned,
@@ -91,10 +91,7 @@ def register(tasks: Subcommands) -> None:
     )
     add_number(data, "--seed", "N", 0, "seed of invented documents and fresh weights, not of noise")
     model = parser.add_argument_group("model and output")
-    add_out(model)
-    model.add_argument(
-        "--resume", action="store_true", help="continue the interrupted run in --out"
-    )
+    add_run(model)
     model.add_argument(
         "--architecture",
         choices=ARCHITECTURES,

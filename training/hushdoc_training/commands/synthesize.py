@@ -21,8 +21,8 @@ from hushdoc_training.commands.training_options import (
     add_duplicates,
     add_name,
     add_number,
-    add_out,
     add_overlap,
+    add_run,
     add_votes,
     ledger_of,
     planned,
@@ -90,8 +90,7 @@ def _register_evolution(methods: Subcommands) -> None:
     )
     add_name(data)
     made = evolution.add_argument_group("what is made")
-    add_out(made)
-    made.add_argument("--resume", action="store_true", help="continue the interrupted run in --out")
+    add_run(made)
     add_number(made, "--documents", "N", 500, "number of documents that are released")
     add_choice(
         made,

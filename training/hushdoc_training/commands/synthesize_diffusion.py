@@ -13,8 +13,8 @@ from hushdoc_training.commands.training_options import (
     add_choice,
     add_name,
     add_number,
-    add_out,
     add_overlap,
+    add_run,
     add_spending,
     ledger_of,
     planned,
@@ -60,8 +60,7 @@ def register_pretrain(methods: Subcommands) -> None:
     add_number(data, "--public-documents", "N", 1000, "number of pages to invent, or the most read")
     add_overlap(data)
     made = parser.add_argument_group("what is made")
-    add_out(made)
-    made.add_argument("--resume", action="store_true", help="continue the interrupted run in --out")
+    add_run(made)
     add_choice(
         made,
         "--size",
@@ -111,8 +110,7 @@ def register_diffusion(methods: Subcommands) -> None:
         "--start", type=Path, required=True, metavar="DIR", help="what `synthesize pretrain` wrote"
     )
     made = parser.add_argument_group("what is made")
-    add_out(made)
-    made.add_argument("--resume", action="store_true", help="continue the interrupted run in --out")
+    add_run(made)
     add_number(made, "--pages", "N", 500, "number of pages that are drawn, as many a class")
     made.add_argument(
         "--layouts",

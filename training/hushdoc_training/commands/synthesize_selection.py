@@ -10,8 +10,8 @@ from hushdoc_training.commands.synthesize_diffusion import IMAGES, overlaps, sho
 from hushdoc_training.commands.training_options import (
     add_name,
     add_number,
-    add_out,
     add_overlap,
+    add_run,
     add_votes,
     ledger_of,
     planned,
@@ -51,8 +51,7 @@ def register_selection(methods: Subcommands) -> None:
     add_number(data, "--public-documents", "N", 2000, "number of pages to invent, or the most read")
     add_overlap(data)
     made = parser.add_argument_group("what is made")
-    add_out(made)
-    made.add_argument("--resume", action="store_true", help="continue the interrupted run in --out")
+    add_run(made)
     add_number(made, "--pages", "N", 1000, "number of pages that are released, as many a class")
     add_number(made, "--copies", "N", 4, "moved copies of each public page to choose among besides")
     add_number(made, "--side", "N", 256, "pixels across a released page and down")

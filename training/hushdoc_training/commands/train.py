@@ -28,8 +28,8 @@ from hushdoc_training.commands.training_options import (
     add_max_tokens,
     add_name,
     add_number,
-    add_out,
     add_overlap,
+    add_run,
     ledger_of,
     print_end,
     refuse_private_vocabulary,
@@ -132,10 +132,7 @@ def _data_options(parser: CommandParser) -> None:
 
 def _model_options(parser: CommandParser) -> None:
     group = parser.add_argument_group("model and output")
-    add_out(group)
-    group.add_argument(
-        "--resume", action="store_true", help="continue the interrupted run in --out"
-    )
+    add_run(group)
     group.add_argument(
         "--start",
         default="minilm",

@@ -154,6 +154,14 @@ def add_out(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_run(group: argparse._ArgumentGroup) -> None:
+    """Adds --out, and --resume of runs that can be continued."""
+    add_out(group)
+    group.add_argument(
+        "--resume", action="store_true", help="continue the interrupted run in --out"
+    )
+
+
 def add_audit(
     parser: CommandParser, group: argparse._ArgumentGroup, *, default: bool, costs: str
 ) -> None:
