@@ -195,11 +195,7 @@ def _name(number: int, country: str, rng: Draws) -> tuple[str, str]:
     sectors, surnames = word_list("providers.sectors"), word_list("people.surnames")
     rank, pattern = divmod(number, 4)
     if pattern == 0:
-        heads, middles, tails = (
-            word_list(f"providers.name_{part}") for part in ("heads", "middles", "tails")
-        )
-        place, last = divmod(rank * 15013 % 40600, len(tails))
-        stem = heads[place % len(heads)] + middles[place // len(heads)] + tails[last]
+        stem = shops.coined(rank)
         words = f"{stem} {rng.pick(sectors)}" if rng.flip(0.5) else stem
     elif pattern == 1:
         first, second = divmod(rank * 100_003 % 518_400, 720)

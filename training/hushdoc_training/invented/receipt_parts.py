@@ -194,19 +194,18 @@ def foot(draft: ReceiptDraft) -> None:
     for text in rng.sample(word_list("receipts.closing_lines"), rng.integer(1, 3)):
         draft.center(text)
     if draft.provider.habits[14] < 0.4:
-        _barcode(draft)
+        draft.y = barcode(draft.sheet, draft.y, rng)
+        draft.center(rng.digits(12))
 
 
-def _barcode(draft: ReceiptDraft) -> None:
-    sheet, rng = draft.sheet, draft.rng
-    x, stop = sheet.left + 30, sheet.right - 30
-    draft.y += 8
+def barcode(sheet: Sheet, y: int, rng: Draws) -> int:
+    """Draws a bar code across the sheet, without its number, and returns where that begins."""
+    x, stop, y = sheet.left + 30, sheet.right - 30, y + 8
     while x < stop:
         thick = rng.integer(1, 4)
-        sheet.frame(x, draft.y, x + thick - 1, draft.y + 40, fill=(20, 20, 20), thick=0)
+        sheet.frame(x, y, x + thick - 1, y + 40, fill=(20, 20, 20), thick=0)
         x += thick + rng.integer(1, 4)
-    draft.y += 46
-    draft.center(rng.digits(12))
+    return y + 46
 
 
 def item(draft: ReceiptDraft, item: Item, *, below: bool, first: bool) -> None:

@@ -184,9 +184,9 @@ class Sheet:
             x = right + blank
         return right
 
-    def turned(self, text: str, x: int, y: int, face: Face, *, role: Role | None = None) -> None:
+    def turned(self, text: str, x: int, y: int, face: Face) -> None:
         """Sets a text that reads upwards: its words run from y to the top of the page."""
-        number = self.segment(role, None)
+        number = self.segment(None, None)
         for word in text.split():
             font = fonts.face_for(face.font, word)
             extent = fonts.measure(font, face.size, word)

@@ -275,6 +275,15 @@ def _ware(
     return code, text, round(price, rng.pick((1, 2, 2))) or 1.0
 
 
+def coined(rank: int) -> str:
+    """Returns a word that looks like a name; no two ranks below 40,600 share one."""
+    heads, middles, tails = (
+        word_list(f"providers.name_{part}") for part in ("heads", "middles", "tails")
+    )
+    place, last = divmod(rank * 15013 % 40600, len(tails))
+    return heads[place % len(heads)] + middles[place // len(heads)] + tails[last]
+
+
 def _name(number: int, dishes: bool, country: str, rng: Draws) -> tuple[str, str]:
     """Returns the full name and its letters for a web address; no two numbers share a name.
 
@@ -284,11 +293,7 @@ def _name(number: int, dishes: bool, country: str, rng: Draws) -> tuple[str, str
     kinds, surnames = word_list("shops.kinds"), word_list("people.surnames")
     rank, manner = divmod(number, 4)
     if manner == 0:
-        heads, middles, tails = (
-            word_list(f"providers.name_{part}") for part in ("heads", "middles", "tails")
-        )
-        place, last = divmod(rank * 15013 % 40600, len(tails))
-        stem = heads[place % len(heads)] + middles[place // len(heads)] + tails[last]
+        stem = coined(rank)
         kind = rng.word("shops.food_kinds") if dishes else rng.pick(kinds)
         words = f"{stem} {kind}" if rng.flip(0.8) else stem
     elif manner == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hushdoc_training.invented import logos, providers, shops
+from hushdoc_training.invented import logos, providers, receipt_parts, shops
 from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.sheet import Align, Block, Face, Role, Sheet
 from hushdoc_training.invented.shops import Shop
@@ -321,15 +321,8 @@ def customer(till: Till) -> None:
 
 def barcode(till: Till) -> None:
     """Sets a bar code and its number."""
-    sheet, rng = till.sheet, till.rng
-    x, stop = sheet.left + 30, sheet.right - 30
-    till.y += 8
-    while x < stop:
-        thick = rng.integer(1, 4)
-        sheet.frame(x, till.y, x + thick - 1, till.y + 40, fill=(20, 20, 20), thick=0)
-        x += thick + rng.integer(1, 4)
-    till.y += 46
-    till.line(rng.digits(12))
+    till.y = receipt_parts.barcode(till.sheet, till.y, till.rng)
+    till.line(till.rng.digits(12))
 
 
 def foot(till: Till) -> None:
