@@ -123,7 +123,7 @@ def unlimited(tokenizer_json: str) -> bytes:
     return text.encode("utf-8")
 
 
-def bert_preprocessing(tokenizer_json: str, *, max_tokens: int, overlap: int = 0) -> Preprocessing:
+def bert_preprocessing(tokenizer_json: str, *, max_tokens: int) -> Preprocessing:
     """Returns the windows of a model with BERT's special tokens, which `max_tokens` includes."""
     from tokenizers import Tokenizer
 
@@ -138,7 +138,7 @@ def bert_preprocessing(tokenizer_json: str, *, max_tokens: int, overlap: int = 0
         )
     return Preprocessing(
         max_tokens=max_tokens,
-        overlap=overlap,
+        overlap=0,
         cls_id=ids["[CLS]"],
         sep_id=ids["[SEP]"],
         pad_id=ids["[PAD]"],

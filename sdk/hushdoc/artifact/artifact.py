@@ -189,7 +189,7 @@ def open_artifact(
     With `low_memory` (on Linux) files stay open on disk instead of being read into memory; close
     the artifact then. The other arguments and the errors are those of `verify`.
     """
-    place = hub.located(path, what="The artifact's folder")
+    place = hub.located(path)
     with _fail_closed(), folder.opened(place) as directory:
         signed = attestation.read(directory, policy, now=now)
         report = policies.check(policy, signed.certificate, audits=signed.audits)
@@ -237,7 +237,7 @@ def examine(path: str | Path, policy: Policy, *, now: datetime | None = None) ->
 
     Arguments and errors are those of `verify`, but for PolicyViolationError.
     """
-    place = hub.located(path, what="The artifact's folder")
+    place = hub.located(path)
     with _fail_closed(), folder.opened(place) as directory:
         signed = attestation.read(directory, policy, now=now)
         report = policies.check(policy, signed.certificate, audits=signed.audits)

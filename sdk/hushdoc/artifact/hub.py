@@ -22,7 +22,7 @@ _FILES += ["*.safetensors", "*.jsonl", "*.png"]
 """What artifacts of any task hold; the certificate lists which of them have to be there."""
 
 
-def located(path: object, *, what: str) -> Path:
+def located(path: object) -> Path:
     """Returns the folder of an artifact, given by its path or as "hf://ORGANISATION/NAME@REVISION".
 
     The latter is taken from the cache of huggingface_hub, or fetched into it. A revision is the
@@ -34,7 +34,7 @@ def located(path: object, *, what: str) -> Path:
         MissingExtraError: huggingface_hub is not installed.
     """
     if not (isinstance(path, str) and path.startswith(SCHEME)):
-        return arguments.path(path, what=what)
+        return arguments.path(path, what="The artifact's folder")
     found = _NAME.fullmatch(path)
     if found is None:
         raise ArtifactError(

@@ -246,7 +246,7 @@ def opened(
     path: str | Path, policy: Policy, device: str, runtime: Runtime | None, *, low_memory: bool
 ) -> Iterator[Artifact]:
     """Opens and checks the artifact that `Model.load` was asked for; its arguments come first."""
-    folder = hub.located(path, what="The artifact's folder")
+    folder = hub.located(path)
     arguments.choice(device, tuple(PROVIDERS), what="device")
     advice = "Pass such as Runtime(threads=2), or leave it out."
     arguments.optional(runtime, Runtime, what="The argument 'runtime'", advice=advice)

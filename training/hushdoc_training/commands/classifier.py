@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         before = replace(
             before, claim=inherited_claims.with_overlap(before.claim, options.public_overlap)
         )
-        training_options.warn_of_overlap(before.claim.public_data, options)
+        training_options.warn_of_overlap(before.claim.public_data)
     with usage_errors(options):
         own = classifier.scheme(
             table_options.CLASSIFIER_ROWS if options.rows is None else options.rows

@@ -359,7 +359,7 @@ def _train(
     if plan is not None or sealed is not None:
         start = starts.with_overlap(start, options.public_overlap)
     if plan is not None:
-        warn_of_overlap((*starts.history(start), *weights), options)
+        warn_of_overlap((*starts.history(start), *weights))
         local = None
         with usage_errors(options):
             private = PrivateSettings(trained=options.trained, recipe=options.preset)

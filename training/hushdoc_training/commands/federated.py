@@ -299,7 +299,7 @@ def run_simulate(options: argparse.Namespace) -> int:
         return 0
     weights = _weights(options, start)
     if plan.epsilon is not None:
-        warn_of_overlap((*starts.history(start), *weights), options)
+        warn_of_overlap((*starts.history(start), *weights))
     shares = federated_simulation.divided(documents, _partition(options, documents))
     outcome = federated_simulation.simulate(
         start,
@@ -341,7 +341,7 @@ def run_init(options: argparse.Namespace) -> int:
         return 0
     weights = _weights(options, start)
     if plan.epsilon is not None:
-        warn_of_overlap((*starts.history(start), *weights), options)
+        warn_of_overlap((*starts.history(start), *weights))
     secret, parties = {COORDINATOR: keys.generate_key()}, []
     for given in options.names:
         name, _, path = given.partition("=")

@@ -257,7 +257,7 @@ def _train(
     if plan is not None or sealed is not None:
         start = starts.with_overlap(start, options.public_overlap)
     if plan is not None:
-        warn_of_overlap(starts.history(start), options)
+        warn_of_overlap(starts.history(start))
         with usage_errors(options):
             private = PrivateSettings(trained=options.trained, learning_rate=options.learning_rate)
         outcome = images.train_private(

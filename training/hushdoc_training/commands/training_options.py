@@ -131,7 +131,7 @@ def warn_of_labels() -> None:
     )
 
 
-def warn_of_overlap(public_data: Iterable[PublicData], options: argparse.Namespace) -> None:
+def warn_of_overlap(public_data: Iterable[PublicData]) -> None:
     """Says on the standard error which public data may hold documents that are protected here."""
     found = [
         f"{short_repr(data.name, 80)}: {data.overlap_with_protected}"

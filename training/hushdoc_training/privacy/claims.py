@@ -40,7 +40,6 @@ def public(public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]) 
     """Returns the claim of a model that read public data alone, starting weights included."""
     return claim_under(
         _no_privacy(
-            "document",
             "No protected data was read: the model learned from public data alone, for which no "
             "privacy guarantee is declared.",
         ),
@@ -54,9 +53,7 @@ def not_private(
 ) -> Claim:
     """Returns the claim of a model trained on protected data without privacy."""
     return claim_under(
-        _no_privacy(
-            "document", "Training was not private: the weights may hold any part of any document."
-        ),
+        _no_privacy("Training was not private: the weights may hold any part of any document."),
         protected_data=(protected(name, "document", "none: training was not private"),),
         public_data=public_data,
         data_accesses=unaccounted(name, {"training": "unaccounted"}),
@@ -123,13 +120,13 @@ def protected(
     )
 
 
-def _no_privacy(unit: str, reason: str) -> Guarantee:
+def _no_privacy(reason: str) -> Guarantee:
     return guarantees.no_privacy(
         reason,
         observes=OBSERVES,
         knows=KNOWS,
-        unit=unit,
-        unit_definition=UNIT_DEFINITIONS[unit],
+        unit="document",
+        unit_definition=UNIT_DEFINITIONS["document"],
         composition="one training run; its final weights are the only release",
         sampling_as_implemented="shuffled",
         floating_point="no noise was drawn",

@@ -107,7 +107,6 @@ def train_masked(
     claim: Claim,  # `claims.public`
     resume: bool = False,
     quiet: bool = False,
-    device: torch.device | None = None,
     notes: Mapping[str, str] | None = None,  # texts to keep in `out`, by their names
 ) -> Outcome:
     """Trains on pages whose labels are not read, and writes `out/checkpoint`.
@@ -126,7 +125,7 @@ def train_masked(
         )
     if not start.model.reads_boxes:
         settings = replace(settings, hidden_boxes=0.0)
-    device = device or training.best_device()
+    device = training.best_device()
     training.require_readable(documents, start)
     starts.require_public(start)
     starts.require_told(start)

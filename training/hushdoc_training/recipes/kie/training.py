@@ -303,21 +303,19 @@ def evaluate(
     )
 
 
-def evaluation_of(
-    start: Start, documents: Sequence[LabelledDocument], *, device: torch.device | None = None
-) -> Evaluation:
+def evaluation_of(start: Start, documents: Sequence[LabelledDocument]) -> Evaluation:
     """Returns the scores of the start's model by label and value, on documents as it reads them.
 
     Labels that it does not know are left out.
     """
     evaluation = Evaluation(start.labels.fields, keep=0)
-    for labelled, spans in zip(*_found(start, documents, device), strict=True):
+    for labelled, spans in zip(*_found(start, documents), strict=True):
         evaluation.add(labelled, entities_of(replace(labelled, spans=tuple(spans))))
     return evaluation
 
 
 def _found(
-    start: Start, documents: Sequence[LabelledDocument], device: torch.device | None
+    start: Start, documents: Sequence[LabelledDocument], device: torch.device | None = None
 ) -> tuple[list[LabelledDocument], list[list[Span]]]:
     device = device or best_device()
     ordered = in_order(documents, start.preprocessing)
