@@ -11,42 +11,31 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from metered import GIVEN, SYSTEM, meter_of
 
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
 from hushdoc.errors import PrivacyError
 from hushdoc_training import receipt as receipts
 from hushdoc_training.metering import Meter
+from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import SecretStream, SystemKey, origin_of
 from hushdoc_training.receipt import Origin, Receipt
 
-SYSTEM = Origin(source="operating-system", secret=True)
+PLAN = PrivacyPlan(
+    privacy_unit="document",
+    epsilon=50.0,
+    delta=1e-5,
+    sampling_rate=0.25,
+    steps=10,
+    clipping_norm=0.1,
+    noise_multiplier=1.1,
+    expected_records=8,
+)
 
 
-def metered(steps: int = 3, **changed: Any) -> Meter:
+def metered(taken: int = 3, **changed: Any) -> Meter:
     """Returns a meter that noted a training of some steps."""
-    told: dict[str, Any] = {
-        "planned": 10,
-        "unit": "document",
-        "rate": 0.25,
-        "norm": 0.1,
-        "multiplier": 1.1,
-        "divisor": 8,
-        "coins": SYSTEM,
-        "noise": SYSTEM,
-        **changed,
-    }
-    meter = Meter(planned_steps=told["planned"], privacy_unit=told["unit"])
-    for _ in range(steps):
-        meter.drawn(told["rate"], told["coins"])
-        meter.clipped(told["norm"])
-        meter.noised(
-            std=told["multiplier"] * told["norm"],
-            sensitivity=told["norm"],
-            origin=told["noise"],
-            distribution="gaussian",
-        )
-        meter.divided(told["divisor"])
-    return meter
+    return meter_of(PLAN, taken=taken, **changed)
 
 
 def test_a_receipt_holds_what_was_noted() -> None:
@@ -85,7 +74,7 @@ def test_more_steps_than_planned_have_no_receipt() -> None:
 
 @pytest.mark.parametrize("name", ["rate", "norm", "multiplier", "divisor", "coins", "noise"])
 def test_a_value_that_changes_between_steps_is_refused(name: str) -> None:
-    other = Origin(source="given", secret=False) if name in ("coins", "noise") else 0.5
+    other = GIVEN if name in ("coins", "noise") else 0.5
     meter, changed = metered(1), metered(1, **{name: other})
     noted = {"multiplier": "std", "rate": "sampling_rate", "norm": "clipping_norm"}.get(name, name)
     with pytest.raises(PrivacyError, match=f"{noted} is .* in this step and was"):
@@ -100,7 +89,7 @@ def test_noise_without_a_note_of_it_has_no_receipt() -> None:
 
 
 def test_a_receipt_survives_its_text() -> None:
-    for changed in ({}, {"unit": None}, {"noise": Origin(source="given", secret=False)}):
+    for changed in ({}, {"unit": None}, {"noise": GIVEN}):
         receipt = metered(**changed).receipt()
         assert Receipt.from_json(receipt.to_json()) == receipt
 
@@ -169,10 +158,10 @@ def test_parts_with_more_steps_than_planned_do_not_fit() -> None:
         ({"rate": 0.5}, "sampling_rate is 0.5 after 0.25"),
         ({"norm": 0.2}, "clipping_norm is 0.2 after 0.1"),
         ({"divisor": 4}, "divisor is 4.0 after 8.0"),
-        ({"planned": 20}, "planned_steps is 20 after 10"),
+        ({"steps": 20}, "planned_steps is 20 after 10"),
         ({"unit": "sequence"}, "privacy_unit is 'sequence' after 'document'"),
-        ({"noise": Origin(source="given", secret=False)}, "'given'"),
-        ({"coins": Origin(source="given", secret=False)}, "'given'"),
+        ({"noise": GIVEN}, "'given'"),
+        ({"coins": GIVEN}, "'given'"),
     ],
 )
 def test_parts_that_ran_otherwise_are_refused_by_both_values(
@@ -200,7 +189,7 @@ def test_only_a_key_of_the_operating_system_is_secret() -> None:
     assert origin_of(SecretStream()) == SYSTEM
     shared = pickle.loads(pickle.dumps(SystemKey()))
     assert origin_of(SecretStream(key=shared)) == SYSTEM
-    assert origin_of(SecretStream(key=bytes(32))) == Origin(source="given", secret=False)
+    assert origin_of(SecretStream(key=bytes(32))) == GIVEN
     for unknown in (Other(), object()):
         assert origin_of(unknown) == Origin(source="unknown", secret=False)
     with pytest.raises(ValueError, match="only for a key that the operating system drew"):

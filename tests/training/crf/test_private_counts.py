@@ -59,18 +59,24 @@ def test_one_record_moves_the_counts_by_at_most_the_clipping_norm(seed: int) -> 
         assert 0.69 < moved <= 0.7
 
 
+class Kept(SecretStream):
+    """Keeps the noise that it draws."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[np.ndarray] = []
+
+    def lattice_noise(self, *arguments: object, **named: object) -> np.ndarray:
+        self.seen.append(super().lattice_noise(*arguments, **named))  # type: ignore[arg-type]
+        return self.seen[-1]
+
+
 def test_every_count_has_the_noise_of_a_step() -> None:
     plan = FreePlan(noise_multiplier=3.0)
-    seen: list[np.ndarray] = []
-
-    class Kept(SecretStream):
-        def lattice_noise(self, *arguments: object, **named: object) -> np.ndarray:
-            seen.append(super().lattice_noise(*arguments, **named))  # type: ignore[arg-type]
-            return seen[-1]
-
+    stream = Kept()
     rows = 20_000
-    found = private_counts.rarity_scales(records(texts(5)), rows, plan, stream=Kept())
-    [noise] = seen
+    found = private_counts.rarity_scales(records(texts(5)), rows, plan, stream=stream)
+    [noise] = stream.seen
     assert noise.shape == (rows,)
     grid = lattice.of_truncated(norm=1.0, noise_multiplier=3.0)
     assert (noise * grid.step).std() == pytest.approx(3.0, rel=0.03)
@@ -80,18 +86,12 @@ def test_every_count_has_the_noise_of_a_step() -> None:
 
 def test_scales_follow_the_noisy_counts_alone() -> None:
     """Each scale, taken back to its count, is off the true count by the noise that was drawn."""
-    seen: list[np.ndarray] = []
-
-    class Kept(SecretStream):
-        def lattice_noise(self, *arguments: object, **named: object) -> np.ndarray:
-            seen.append(super().lattice_noise(*arguments, **named))  # type: ignore[arg-type]
-            return seen[-1]
-
+    stream = Kept()
     plan = FreePlan(noise_multiplier=2.0)
     items = [[0]] * 400 + [[row] for row in range(1, 21) for _ in range(40)]
-    found = private_counts.rarity_scales(records(items), 30, plan, stream=Kept())
+    found = private_counts.rarity_scales(records(items), 30, plan, stream=stream)
     grid = lattice.of_truncated(norm=1.0, noise_multiplier=2.0)
-    [noise] = seen
+    [noise] = stream.seen
     noise = noise * grid.step
     least = 3 * grid.width * grid.step
     largest = 400 + noise[0]

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from hushdoc_secure_sums import counter_mode, hkdf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nacl.bindings import crypto_scalarmult_base
@@ -19,19 +18,6 @@ BOB = bytes.fromhex("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff8
 BOB_PUBLIC = "de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f"
 ALICE_PUBLIC = bytes.fromhex("8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a")
 SHARED = "4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742"
-
-
-def hkdf(secret: bytes, info: bytes) -> bytes:
-    """RFC 5869 with SHA-256, no salt and one block."""
-    extracted = hmac.digest(bytes(32), secret, "sha256")
-    return hmac.digest(extracted, info + b"\x01", "sha256")
-
-
-def counter_mode(key: bytes, size: int) -> bytes:
-    """AES-256 in counter mode by its definition, block by block."""
-    blocks = b"".join(number.to_bytes(16) for number in range(-(-size // 16)))
-    encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
-    return encryptor.update(blocks)[:size]
 
 
 def test_a_shared_secret_is_that_of_rfc_7748() -> None:

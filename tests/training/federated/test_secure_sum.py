@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from hushdoc_secure_sums import Parties, drawn, names, silent, terms, total
+from hushdoc_secure_sums import Parties, counter_mode, drawn, hkdf, names, silent, terms, total
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nacl.bindings import crypto_scalarmult
@@ -161,11 +159,6 @@ def test_a_masked_vector_is_uniform_and_shows_nothing_of_its_values() -> None:
             assert ((counts - 1024) ** 2 / 1024).sum() < 255 + 8 * (2 * 255) ** 0.5
 
 
-def hkdf(secret: bytes, info: bytes) -> bytes:
-    extracted = hmac.digest(bytes(32), secret, "sha256")
-    return hmac.digest(extracted, info + b"\x01", "sha256")
-
-
 def test_a_masked_vector_as_another_implementation_makes_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -190,9 +183,7 @@ def test_a_masked_vector_as_another_implementation_makes_it(
     members = hashlib.sha256(info("transcript", one, other)).hexdigest()
     shared = crypto_scalarmult(private[0], public[other])
     key = hkdf(hkdf(shared, info("pair", one, other, said)), info("mask", one, other, members))
-    encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
-    stream = b"".join(encryptor.update(number.to_bytes(16)) for number in range(2))
-    mask = np.frombuffer(stream, dtype="<u4")[: agreed.numbers].astype(np.int64)
+    mask = np.frombuffer(counter_mode(key, 4 * agreed.numbers), dtype="<u4").astype(np.int64)
     for name, sign in ((one, 1), (other, -1)):
         (sent,) = [f for f in parties.sent if f.phase == "vector" and f.sender == name]
         expected = (values[name] + sign * mask) % 2**32

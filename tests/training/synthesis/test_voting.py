@@ -111,6 +111,17 @@ def test_what_has_no_words_or_no_finite_box_votes_for_nothing_and_the_second_is_
     assert not total.any()
 
 
+def moves_of(points: list[np.ndarray], cast: ballots.Ballot, size: int) -> list[float]:
+    """Returns how far the noiseless sum moves without each of the points."""
+    step = 2.0**-20
+    whole, _ = summed(points, cast, size, norm=1.0, step=step)
+    moves = []
+    for place in range(len(points)):
+        fewer, _ = summed([*points[:place], *points[place + 1 :]], cast, size, norm=1.0, step=step)
+        moves.append(float(np.linalg.norm(whole - fewer)) * step)
+    return moves
+
+
 @pytest.mark.parametrize("vote", VOTES)
 @pytest.mark.parametrize("nearest", [1, 7, 40])
 def test_one_document_more_moves_the_noiseless_sum_by_at_most_one(vote: str, nearest: int) -> None:
@@ -119,12 +130,7 @@ def test_one_document_more_moves_the_noiseless_sum_by_at_most_one(vote: str, nea
     points = [*rng.random((25, 30)) * rng.choice([0.01, 1.0, 50.0], (25, 1)), np.zeros(30)]
     cast, size = ballots.ballot(vote, pool, nearest=nearest), ballots.size_of(vote, pool)
     assert max(float(np.linalg.norm(cast(point))) for point in points) <= LONGEST
-    step = 2.0**-20
-    whole, _ = summed(points, cast, size, norm=1.0, step=step)
-    moves = []
-    for place in range(len(points)):
-        fewer, _ = summed([*points[:place], *points[place + 1 :]], cast, size, norm=1.0, step=step)
-        moves.append(float(np.linalg.norm(whole - fewer)) * step)
+    moves = moves_of(points, cast, size)
     assert max(moves) <= 1.0
     assert max(moves) > 0.4  # and the bound is nearly reached
     assert min(moves) == 0.0
@@ -135,17 +141,13 @@ def test_one_document_more_moves_the_sum_with_words_by_at_most_one(vote: str) ->
     rng = np.random.default_rng(2)
     pool, listed = random_pool(rng), tuple(f"{chr(97 + place % 26)}{place}" for place in range(200))
     cast = ballots.with_words(ballots.ballot(vote, pool, nearest=3), 30)
-    size, step = ballots.size_of(vote, pool) + len(listed), 2.0**-20
+    size = ballots.size_of(vote, pool) + len(listed)
     points = []
     for number in (0, 1, 63, 64, 65, 200):
         said = {*rng.permutation(listed)[:number].tolist(), "beside"}
         points.append(np.concatenate([rng.random(30), ballots.presence(said, listed)]))
     assert max(float(np.linalg.norm(cast(point))) for point in points) <= LONGEST
-    whole, _ = summed(points, cast, size, norm=1.0, step=step)
-    moves = []
-    for place in range(len(points)):
-        fewer, _ = summed([*points[:place], *points[place + 1 :]], cast, size, norm=1.0, step=step)
-        moves.append(float(np.linalg.norm(whole - fewer)) * step)
+    moves = moves_of(points, cast, size)
     assert max(moves) <= 1.0
     if vote != "factors":  # whose nearest pages differ in some factors
         assert max(moves) == pytest.approx(1.0, abs=1e-4)  # of 64 words, and no more of 200

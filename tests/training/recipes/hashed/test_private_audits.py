@@ -20,8 +20,6 @@ from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.crf.term_release import LogOddsTable
 from hushdoc_training.invented import clause_contracts
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.randomness.lattice import Lattice
-from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed import canary_corpora, private_audits, private_runs
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.recipes.hashed.table_tasks import Clauses, TableTask, WholeTexts
@@ -66,21 +64,6 @@ def trained(
         settings=private_runs.CLASSIFIER if recipe == "classifier" else Settings(),
         **options,
     )
-
-
-@pytest.fixture
-def with_noise(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Multiplies the noise of every recipe, which still claims all of it."""
-    honest = Lattice.noise
-
-    def change(factor: float) -> None:
-        def less(self: Lattice, stream: SecretStream, shape: tuple[int, ...]) -> Any:
-            drawn = honest(self, stream, shape)
-            return np.rint(factor * drawn).astype(drawn.dtype)
-
-        monkeypatch.setattr(Lattice, "noise", less)
-
-    return change
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hushdoc_witnessed import public_start
@@ -23,8 +22,6 @@ from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.models import layout
 from hushdoc_training.models.whitening import Whitened
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.randomness.lattice import Lattice
-from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.kie import audits
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start, start_from
@@ -45,21 +42,6 @@ def start(tmp_path: Path) -> Start:
 def documents(receipts: list[LabelledDocument]) -> list[LabelledDocument]:
     spans = (Span(page=0, start=0, stop=1, label="answer"),)
     return [LabelledDocument(document=item.document, spans=spans) for item in receipts[:6]]
-
-
-@pytest.fixture
-def with_noise(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Multiplies the noise of every step, of which the recipe still claims all."""
-    honest = Lattice.noise
-
-    def change(factor: float) -> None:
-        def less(self: Lattice, stream: SecretStream, shape: tuple[int, ...]) -> Any:
-            drawn = honest(self, stream, shape)
-            return np.rint(factor * drawn).astype(drawn.dtype)
-
-        monkeypatch.setattr(Lattice, "noise", less)
-
-    return change
 
 
 @pytest.fixture
