@@ -27,15 +27,14 @@ import json
 import platform
 import statistics
 import sys
-import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import machine
 import numpy as np
-from crf_arms import TAGS, text_of
+from crf_arms import TAGS, text_of, timed
 from invented_clauses import documents
 
 from hushdoc import hashing
@@ -148,13 +147,6 @@ def floor(
     }
     lists = np.resize(numbers, (-(-len(numbers) // SORTED_TOGETHER), SORTED_TOGETHER))
     return times | ({"sort": timed(lists.sort)[1]} if scheme.level == "sentence" else {})
-
-
-def timed(action: Callable[[], Any]) -> tuple[Any, float]:
-    """Returns what an action returns, and its CPU seconds."""
-    began = time.process_time()
-    done = action()
-    return done, time.process_time() - began
 
 
 if __name__ == "__main__":

@@ -45,7 +45,6 @@ import argparse
 import shutil
 import statistics
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -585,12 +584,7 @@ def page(work: Path) -> Any:
 
 def timed(call: Callable[[], Any], calls: int) -> dict[str, Any]:
     """Returns the CPU seconds of each call after a first one, and the most memory until then."""
-    call()
-    found = []
-    for _ in range(calls):
-        began = time.process_time()
-        call()
-        found.append(time.process_time() - began)
+    found = fresh_process.timed(call, calls)
     status = Path("/proc/self/status").read_text(encoding="ascii")
     peak_mb = int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
     return {"cpu_s": found, "peak_mb": peak_mb}

@@ -263,7 +263,11 @@ def peak_mb(device: str) -> float:
 
 def plain_step(work: Workload) -> Callable[[], None]:
     """Returns a normal training step."""
-    optimizer = adamw(work.model)
+    return step_of(work, adamw(work.model))
+
+
+def step_of(work: Workload, optimizer: Any) -> Callable[[], None]:
+    """Returns a step by an optimizer that takes the gradients of a mean loss."""
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
@@ -326,13 +330,7 @@ def opacus_hooks_step(work: Workload) -> Callable[[], None]:
         max_grad_norm=CLIPPING_NORM,
         expected_batch_size=work.rows,
     )
-
-    def step() -> None:
-        optimizer.zero_grad(set_to_none=True)
-        work.losses().mean().backward()
-        optimizer.step()
-
-    return step
+    return step_of(work, optimizer)
 
 
 def opacus_ghost_step(work: Workload) -> Callable[[], None]:

@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -85,6 +86,17 @@ def take_turns(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, 
     with ThreadPoolExecutor(max(1, len(CORES))) as pool:
         found = list(pool.map(taken, range(rounds)))
     return {name: [each[name] for each in found] for name in commands}
+
+
+def timed(call: Callable[[], Any], calls: int) -> list[float]:
+    """Returns the CPU seconds of each call after a first one."""
+    call()
+    found = []
+    for _ in range(calls):
+        began = time.process_time()
+        call()
+        found.append(time.process_time() - began)
+    return found
 
 
 def median_cpu(costs: Sequence[Cost]) -> float:

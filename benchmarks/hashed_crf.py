@@ -50,7 +50,6 @@ import json
 import operator
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -296,7 +295,8 @@ def measure_artifact(scratch: Path, rounds: int) -> dict[str, float]:
             action()
             seconds[name].append(time.process_time() - began)
     spent = {name: statistics.median(values) for name, values in seconds.items()}
-    bare, peak = in_fresh_python("--peak"), in_fresh_python("--peak", str(folder), str(key))
+    bare = verify.in_fresh_python(__file__, "--peak")
+    peak = verify.in_fresh_python(__file__, "--peak", str(folder), str(key))
     return {
         "load_ms": round(1000 * (spent["load"] - spent["hash"]), 2),
         "rss_mb": round(peak - bare, 1),
@@ -345,14 +345,6 @@ def print_peak(paths: Sequence[str]) -> int:
         model.extract(Document.from_text(text))
     print(verify.peak_memory_mb())
     return 0
-
-
-def in_fresh_python(*arguments: str) -> float:
-    """Returns the number that this file prints as a program of its own."""
-    done = subprocess.run(
-        [sys.executable, __file__, *arguments], capture_output=True, text=True, check=True
-    )
-    return float(done.stdout)
 
 
 if __name__ == "__main__":

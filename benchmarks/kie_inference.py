@@ -317,13 +317,13 @@ def run_torch(work: str, case: str, calls: str, precision: str) -> list[float]:
     fed = {name: torch.from_numpy(value) for name, value in inputs(1, *CASES[case]).items()}
     low = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16")
     with torch.inference_mode(), low:
-        return timed(lambda: model(**fed), int(calls))
+        return fresh_process.timed(lambda: model(**fed), int(calls))
 
 
 def run_onnxruntime(path: str, case: str, calls: str) -> list[float]:
     """Times a graph in ONNX Runtime as it comes."""
     run, fed = by_default(path), inputs(1, *CASES[case])
-    return timed(lambda: run(fed), int(calls))
+    return fresh_process.timed(lambda: run(fed), int(calls))
 
 
 def run_products(path: str, case: str, calls: str) -> list[float]:
@@ -334,7 +334,7 @@ def run_products(path: str, case: str, calls: str) -> list[float]:
     tokens, image = CASES[case]
     patches = 0 if image is None else (image // PATCH) ** 2 + 1
     fed = kie_products.inputs(session, tokens + patches)
-    return timed(lambda: session.run(fed), int(calls))
+    return fresh_process.timed(lambda: session.run(fed), int(calls))
 
 
 def run_session(path: str, case: str, calls: str) -> list[float]:
@@ -343,18 +343,7 @@ def run_session(path: str, case: str, calls: str) -> list[float]:
 
     session = Session(Path(path).read_bytes(), runtime=Runtime(threads=1))
     fed = inputs(1, *CASES[case])
-    return timed(lambda: session.run(fed), int(calls))
-
-
-def timed(call: Callable[[], Any], calls: int) -> list[float]:
-    """Returns the CPU seconds of each call after a first one."""
-    call()
-    found = []
-    for _ in range(calls):
-        began = time.process_time()
-        call()
-        found.append(time.process_time() - began)
-    return found
+    return fresh_process.timed(lambda: session.run(fed), int(calls))
 
 
 def run_mixed(how: str, path: str) -> Mapping[str, float]:

@@ -306,31 +306,26 @@ def frequent_types(contracts: Sequence[Contract]) -> list[str]:
 
 def clauses(place: Place, labels: Sequence[str], num_contracts: int) -> dict[str, Any]:
     """Returns the figures of contracts: means over clause types."""
-    size = declared((1 - HELD_OUT) * num_contracts)
-    arms = {
-        "not_private": f"--mode none --algorithm pa {place.scale.table}",
-        "dp_eps8_document": f"--mode dp-sgd {PRIVATE} --expected-records {size} "
-        f"--public-overlap none {place.scale.private_table}",
-    }
-    return tables(place, "clauses", arms, {label: [label] for label in labels})
+    sets = {label: [label] for label in labels}
+    return tables(place, "clauses", sets, num_contracts, plain="--algorithm pa ")
 
 
 def classes(place: Place, messages: Sequence[Message]) -> dict[str, Any]:
     """Returns the figures of messages: the share whose class is right."""
     labels = sorted({message.label for message in messages})
-    size = declared((1 - HELD_OUT) * len(messages))
-    arms = {
-        "not_private": f"--mode none {place.scale.table}",
-        "dp_eps8_document": f"--mode dp-sgd {PRIVATE} --expected-records {size} "
-        f"--public-overlap none {place.scale.private_table}",
-    }
-    return tables(place, "classifier", arms, {"classes": labels})
+    return tables(place, "classifier", {"classes": labels}, len(messages))
 
 
 def tables(
-    place: Place, task: str, arms: dict[str, str], sets: dict[str, list[str]]
+    place: Place, task: str, sets: dict[str, list[str]], num_texts: int, *, plain: str = ""
 ) -> dict[str, Any]:
     """Returns the figures of tables, one for each set of labels."""
+    size = declared((1 - HELD_OUT) * num_texts)
+    arms = {
+        "not_private": f"--mode none {plain}{place.scale.table}",
+        "dp_eps8_document": f"--mode dp-sgd {PRIVATE} --expected-records {size} "
+        f"--public-overlap none {place.scale.private_table}",
+    }
     seconds = 0.0
     by_label: dict[str, dict[str, float]] = {arm: {} for arm in arms}
     scores: dict[str, list[list[float]]] = {

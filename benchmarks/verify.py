@@ -99,7 +99,7 @@ def compare(scale: Scale) -> dict[str, Any]:
             require_agreement(checks, folder)
         small = measure(checks, folders[scale.small_mb], scale.small_rounds)
         large = measure(checks, folders[scale.large_mb], scale.large_rounds)
-        peak = in_fresh_python("--peak", str(folders[scale.large_mb]), public.hex())
+        peak = in_fresh_python(__file__, "--peak", str(folders[scale.large_mb]), public.hex())
         return report(scale, small, large, peak_mb=peak)
 
 
@@ -123,7 +123,7 @@ def report(
             round(large["hushdoc"] / signing_seconds, 3) if signing_seconds else None
         ),
         "goals_met": all(found[name] <= goal for name, goal in GOALS.items()),
-        "baseline_memory_mb": round(in_fresh_python("--baseline"), 1),
+        "baseline_memory_mb": round(in_fresh_python(__file__, "--baseline"), 1),
         "small_mb": scale.small_mb,
         "large_mb": scale.large_mb,
         "seconds_small": {name: round(value, 5) for name, value in small.items()},
@@ -290,11 +290,9 @@ def peak_memory_mb() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
-def in_fresh_python(*arguments: str) -> float:
-    """Returns the number that this file prints as a program of its own."""
-    done = subprocess.run(
-        [sys.executable, __file__, *arguments], capture_output=True, text=True, check=True
-    )
+def in_fresh_python(*program: str) -> float:
+    """Returns the number that a file prints as a program of its own."""
+    done = subprocess.run([sys.executable, *program], capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
