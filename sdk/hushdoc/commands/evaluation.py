@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
         from hushdoc.viewing import rendition
 
         rendition.require_pillow()
-    count = _checked(options)
+    count = sum(1 for _ in _read(options))  # so that all can be read
     model: Model = answering.load(options, "KIEModel", "HashedCRFModel")
     evaluation, failed, unsure = _evaluated(options, model, count)
     if options.html is not None:
@@ -131,11 +131,6 @@ def _read(options: argparse.Namespace) -> Iterator[LabelledDocument]:
     from hushdoc import labelled_files
 
     return labelled_files.read(options.file)
-
-
-def _checked(options: argparse.Namespace) -> int:
-    """Returns how many documents the file holds, all of which can be read."""
-    return sum(1 for _ in _read(options))
 
 
 def _evaluated(

@@ -63,7 +63,10 @@ def certificate_page(
             '<div class="banners">' + _verdicts(certificate, report, signers, recompute) + "</div>",
             *(_meaning(item) for item in _private(certificate)),
             page_sections.against_whom(certificate),
-            section("What is not guaranteed", bullets(_limits(certificate))),
+            section(
+                "What is not guaranteed",
+                bullets(not_guaranteed(certificate.claim, certificate.derivation)),
+            ),
             section("Caveats", bullets(certificate.claim.caveats)),
             audit_sections.measured(certificate.claim, audits),
             audit_sections.invited(certificate.claim),
@@ -93,10 +96,6 @@ def refusal_page(artifact: str, problem: HushdocError) -> str:
 
 def _private(certificate: Certificate) -> list[Guarantee]:
     return [item for item in certificate.claim.guarantees if item.kind in ("dp", "dp-conditional")]
-
-
-def _limits(certificate: Certificate) -> tuple[str, ...]:
-    return not_guaranteed(certificate.claim, certificate.derivation)
 
 
 def _head(certificate: Certificate) -> str:

@@ -62,7 +62,7 @@ def model_card(
             for item in failed
         ),
         _guarantees(certificate),
-        f"```text\n{_fenced(explain(certificate))}```",
+        "```text\n" + explain(certificate).replace("```", "'''") + "```",
         "## Use",
         _usage(certificate),
         *_utility(certificate),
@@ -164,7 +164,3 @@ def _cell(text: str) -> str:
 
 def _code(text: str) -> str:
     return printable(text).replace("`", "'")
-
-
-def _fenced(text: str) -> str:
-    return text.replace("```", "'''")

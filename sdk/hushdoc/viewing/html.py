@@ -14,7 +14,6 @@ from collections.abc import Collection, Mapping, Sequence
 from hushdoc import arguments
 from hushdoc.document.document import Document, required
 from hushdoc.document.page import Page
-from hushdoc.document.provenance import Source
 from hushdoc.viewing import rendition
 from hushdoc.viewing.fields import ShownAnswer, ViewedField, score_note
 from hushdoc.viewing.markup import bullets, figures, page, paragraph, safe, section
@@ -91,18 +90,15 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
         ),
         paragraph(note, style="soft") if numbered else "",
         section("What to know about this answer", bullets(answer.warnings)),
-        *([] if answer.source is None else [_source(answer.source)]),
     ]
+    if answer.source is not None:
+        parts.append(section("Where the words came from", paragraph(str(answer.source))))
     if document.text is not None:
         parts.append(section("Text", _plain(document.text, numbered, looks)))
     for number, shown in enumerate(document.pages):
         mine = [item for item in numbered if item[1].page == number]
         parts.append(section(f"Page {number}", sheet(shown, mine, looks)))
     return page(f"Fields of {document.id}", parts, style=STYLE, images=True)
-
-
-def _source(source: Source) -> str:
-    return section("Where the words came from", paragraph(str(source)))
 
 
 def sheet(shown: Page, numbered: Sequence[Numbered], looks: Mapping[str, Style]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hushdoc.document.page import Box, Page, union
+from hushdoc.document.page import Box, union
 from hushdoc.evaluation import NOTE, DocumentResult, Entity, Evaluation
 from hushdoc.metrics import LabelCounts, macro_f1
 from hushdoc.viewing import html
@@ -111,12 +111,8 @@ def _fields(verdict: str, items: Iterable[Entity], result: DocumentResult) -> li
             text=item.text,
             score=item.score or 0.0,
             page=item.page,
-            box=_box(result.document.pages[item.page], item.words),
+            box=union(result.document.pages[item.page].words[word].box for word in item.words),
             word_ids=tuple(sorted(item.words)),
         )
         for item in items
     ]
-
-
-def _box(page: Page, words: Iterable[int]) -> Box:
-    return union(page.words[word].box for word in words)

@@ -24,6 +24,7 @@ from private_simulator import (
 from torch import nn
 
 from hushdoc.errors import PrivacyError
+from hushdoc_training.federated import central
 from hushdoc_training.federated.central import ProviderTraining
 from hushdoc_training.federated.updates import LocalTraining, ProviderUpdates
 from hushdoc_training.privacy import earlier_steps
@@ -56,7 +57,7 @@ def training(
         if draws is not None:
             patch.setattr(ProviderUpdates, "_coins", lambda _: Scripted(draws))
         if silent:
-            patch.setattr(ProviderTraining, "_noise", lambda _: Silent())
+            patch.setattr(central, "SecretStream", Silent)
         made = ProviderTraining(settings.pop("plan"), model, **settings)
     with made:
         yield made

@@ -85,7 +85,7 @@ class ProviderTraining(Generic[Example]):
         self._tensors = trained_tensors(model)
         self.optimizer: torch.optim.Optimizer = torch.optim.SGD(self._tensors.values(), lr=1.0)
         self._stepping = Stepping(self._tensors, self.optimizer)
-        self._stream = self._noise()
+        self._stream = SecretStream()
         self._receipt = ReceiptKept(self._update.meter, self.view)
         self._left: Weights | None = None
         self._moved = earlier_steps.Moved(self._tensors)
@@ -176,9 +176,6 @@ class ProviderTraining(Generic[Example]):
         noised = total + grid.noise(self._stream, total.shape).astype(np.int64)
         # The optimizer takes off what it is given.
         self._stepping.apply(number, noised, worth=-grid.step / self._plan.expected_records)
-
-    def _noise(self) -> SecretStream:
-        return SecretStream()
 
     def _require_own(self) -> None:
         if self._left is not None and not np.array_equal(self._left, weights_of(self._tensors)):

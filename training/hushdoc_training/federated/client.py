@@ -13,7 +13,7 @@ What can't be done is refused to the coordinator by a code alone; why is kept he
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -210,7 +210,7 @@ class Client:
             answers = self._summing.receive(frame, now)
             if frame.phase == frames.OPEN:
                 self._require_planned(frame.round)
-        return self._signed([*answers, *self._contributed()])
+        return [frames.encode(made, self._key) for made in (*answers, *self._contributed())]
 
     def _contributed(self) -> list[Frame]:
         """Returns this client's vector once the round's model is there and its sum waits for it."""
@@ -276,9 +276,6 @@ class Client:
         account = self._account
         told = Testimony.of(account.taken, account.receipt, self._checks).encoded()
         return [self._said(frames.RECEIPT, frame.round, account.testify(told))]
-
-    def _signed(self, made: Sequence[Frame]) -> list[bytes]:
-        return [frames.encode(frame, self._key) for frame in made]
 
     def _said(self, phase: str, round: int, payload: bytes, *, attempt: int = 0) -> bytes:
         frame = Frame(

@@ -132,7 +132,7 @@ def train_masked(
     masking = Masking.of(start.tokenizer_json, settings)
     encoder = start.encoder
     windows = shuffled_windows(
-        [_unlabelled(item) for item in documents],
+        [LabelledDocument(document=item.document, spans=()) for item in documents],
         encoder,
         start.labels,
         share=settings.segment_shuffling,
@@ -239,7 +239,3 @@ def _some(
 
 def _mean(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return functional.cross_entropy(scores, targets, reduction="sum") / max(1, len(targets))
-
-
-def _unlabelled(labelled: LabelledDocument) -> LabelledDocument:
-    return LabelledDocument(document=labelled.document, spans=())
