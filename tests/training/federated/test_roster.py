@@ -107,13 +107,6 @@ def test_only_the_coordinator_signs_and_only_parties_have_a_name(tmp_path: Path)
     assert not (tmp_path / "roster.json").exists()
 
 
-def test_a_revoked_party_is_refused() -> None:
-    made().require_unrevoked({"0" * 64})
-    with pytest.raises(PrivacyError, match="of second is revoked") as refused:
-        made().require_unrevoked({keys.key_id(keys.public_key_of(SECOND))})
-    assert refused.value.code == "REVOKED_PARTY"
-
-
 def test_frames_are_verified_by_the_keys_of_all_parties() -> None:
     public = made().public_keys
     assert sorted(public) == [COORDINATOR, "first", "second"]

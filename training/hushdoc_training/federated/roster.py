@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -163,16 +163,6 @@ class Roster(Record):
                 "coordinator has no hand in, and approve the one that all of them have.",
                 code="ROSTER_NOT_APPROVED",
             )
-
-    def require_unrevoked(self, revoked: Collection[str]) -> None:
-        """Raises PrivacyError REVOKED_PARTY where a party's key id (SHA-256) is revoked."""
-        for party in self.parties:
-            if keys.key_id(party.raw_key) in revoked:
-                raise PrivacyError(
-                    f"The key of {party.name} is revoked, so whoever sends under this name may be "
-                    "anybody. Make a roster with a new key of theirs, or without them.",
-                    code="REVOKED_PARTY",
-                )
 
 
 def save(path: Path, roster: Roster, private_key: keys.PrivateKey) -> None:
