@@ -55,10 +55,7 @@ def features(
 
     require_clusters(scheme, clusters)
     make = _of_sentences if scheme.level == "sentence" else _of_tokens
-    parts = [
-        make(*part, scheme)
-        for part in token_chunks(hash_words(sentences, scheme), scheme, clusters)
-    ]
+    parts = [make(*part, scheme) for part in token_chunks(hash_words(sentences, scheme), clusters)]
     rows = np.concatenate([np.zeros(0, dtype=np.int32), *(rows for rows, _ in parts)])
     counts = np.concatenate([np.zeros(1, dtype=np.int64), *(counts for _, counts in parts)])
     return Features(indices=rows, offsets=np.cumsum(counts))
@@ -74,7 +71,7 @@ def require_clusters(scheme: FeatureScheme, clusters: Clusters | None) -> None:
 
 
 def token_chunks(
-    tokens: TokenHashes, scheme: FeatureScheme, clusters: Clusters | None
+    tokens: TokenHashes, clusters: Clusters | None
 ) -> Iterator[tuple[Hashes, Groups | None, Lengths]]:
     """Yields the token hashes, clusters and lengths of some sentences after the other."""
     groups = None if clusters is None else clusters.find(tokens.hashes)
@@ -100,8 +97,7 @@ def sorted_keys(
     narrow = len(lengths) * scheme.rows < 2**32
     dtype = np.dtype(np.uint32 if narrow else np.uint64)
     bases = np.arange(len(lengths), dtype=dtype) * dtype.type(scheme.rows)
-    rows = np.empty((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
-    templates.write_rows(rows, hashes, groups, features, scheme)
+    rows = templates.feature_rows(hashes, groups, features, scheme)
     keys = rows.astype(dtype, copy=False)
     keys[:, : len(hashes)] += np.repeat(bases, lengths)
     templates.clear_sentences(keys, features, lengths, groups)
@@ -135,8 +131,7 @@ def _of_tokens(
     from hushdoc.hashing import templates
 
     features = templates.of_tokens(scheme)
-    rows = np.empty((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
-    templates.write_rows(rows, hashes, groups, features, scheme)
+    rows = templates.feature_rows(hashes, groups, features, scheme)
     missing = templates.clear(rows, features, lengths, groups)
     # Short lists whose length is a multiple of 8 are sorted much faster than others.
     found = np.full((len(hashes), len(features) + -len(features) % 8), missing)

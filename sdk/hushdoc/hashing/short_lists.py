@@ -39,9 +39,8 @@ def sorted_rows(
     ends = lengths.cumsum()
     tokens = np.arange(spans.sum())
     tokens += np.repeat((ends - lengths).take(items) - starts, spans)
-    lines = np.empty((len(features), len(tokens) + templates.MARGIN), dtype=np.uint32)
     own = None if groups is None else groups.take(tokens, mode="clip")
-    templates.write_rows(lines, hashes.take(tokens, mode="clip"), own, features, scheme)
+    lines = templates.feature_rows(hashes.take(tokens, mode="clip"), own, features, scheme)
     missing = np.empty_like(lines[0])
     np.multiply(tokens >= np.repeat(ends.take(items), spans), MISSING, out=missing[: len(tokens)])
     reach = 0

@@ -47,7 +47,7 @@ def lookups(
     """Yields the features of every sentence, or of every token, in order."""
     require_clusters(scheme, clusters)
     make = _of_sentences if scheme.level == "sentence" else _of_tokens
-    for part in token_chunks(tokens, scheme, clusters):
+    for part in token_chunks(tokens, clusters):
         yield make(*part, scheme)
 
 
@@ -81,8 +81,7 @@ def _of_tokens(
     from hushdoc.hashing import templates
 
     features = templates.of_tokens(scheme)
-    rows = np.empty((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
-    templates.write_rows(rows, hashes, groups, features, scheme)
+    rows = templates.feature_rows(hashes, groups, features, scheme)
     present = templates.present(features, lengths, groups)
     _leave_out_repeated_words(present, hashes, features)
     _leave_out_repeated_rows(present, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -68,19 +68,16 @@ def _pairs(scheme: FeatureScheme) -> list[tuple[int, int]]:
     return pairs
 
 
-def write_hashes(
-    out: Hashes,
-    hashes: Hashes,
-    groups: Groups | None,
-    templates: Sequence[Template],
-    scheme: FeatureScheme,
-) -> Iterator[Hashes]:
-    """Yields each line of `out`, all features of one template, once their hashes are written to it.
+def feature_rows(
+    hashes: Hashes, groups: Groups | None, templates: Sequence[Template], scheme: FeatureScheme
+) -> Hashes:
+    """Returns the row of the table of every feature, shape [templates, tokens + MARGIN].
 
-    `out` has shape [templates, tokens + MARGIN], contiguous; a token's group is its cluster, -1 for
-    none. The margin, and tokens without a feature of the template, are undefined until `clear`.
+    A token's group is its cluster, -1 for none. The margin, and tokens without a feature of the
+    template, are undefined until `clear`.
     """
     total = len(hashes)
+    out = np.empty((len(templates), total + MARGIN), dtype=np.uint32)
     firsts = hashes * np.uint32(0x9E3779B1)
     clusters = None if groups is None else groups.astype(np.uint32) * np.uint32(0x9E3779B1)
     seconds = hashes * np.uint32(0x85EBCA77)
@@ -102,19 +99,8 @@ def write_hashes(
             np.add(seconds[second], constant, out=mixed)
             mixed ^= firsts[first]
         finalize(line, between)
-        yield line
-
-
-def write_rows(
-    out: Hashes,
-    hashes: Hashes,
-    groups: Groups | None,
-    templates: Sequence[Template],
-    scheme: FeatureScheme,
-) -> None:
-    """Writes the row of the table of every feature, like `write_hashes`."""
-    for line in write_hashes(out, hashes, groups, templates, scheme):
         rows_of(line, scheme)
+    return out
 
 
 def rows_of(hashes: Hashes, scheme: FeatureScheme) -> None:
@@ -139,7 +125,7 @@ def clear(
 
 def clear_sentences(
     rows: npt.NDArray[Any], templates: Sequence[Template], lengths: Lengths, groups: Groups | None
-) -> Any:
+) -> None:
     """Does what `clear` does for the templates of sentences, whose pairs end at their token."""
     missing = rows.dtype.type(np.iinfo(rows.dtype).max)
     starts = np.cumsum(lengths) - lengths
@@ -152,7 +138,6 @@ def clear_sentences(
             line[:total][groups < 0] = missing
         elif template.first:
             line[np.concatenate(first[: -template.first])] = missing
-    return missing
 
 
 def num_features(
