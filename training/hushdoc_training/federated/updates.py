@@ -37,7 +37,7 @@ from hushdoc_training.privacy.draws import Draws
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.example_losses import ExampleLosses, checked
 from hushdoc_training.privacy.physical import require_examples
-from hushdoc_training.privacy.plan import LEAST_NORM, positive_norm
+from hushdoc_training.privacy.plan import LEAST_NORM, require_norm
 from hushdoc_training.privacy.records import require_unit, unit_of
 from hushdoc_training.privacy.released_state import Released
 from hushdoc_training.privacy.summation import PrivateSum
@@ -306,7 +306,7 @@ class ProviderUpdates(Generic[Example]):
         Raises:
             PrivacyError: The guarantee would not hold.
         """
-        positive_norm(plan.clipping_norm)
+        require_norm(plan.clipping_norm)
         require_unit(records, plan.privacy_unit)
         require_examples(records)
         self._plan, self._model, self._records = plan, model, records

@@ -64,7 +64,7 @@ class PrivacyPlan:
             clipping_norm=self.clipping_norm,
             noise_multiplier=self.noise_multiplier,
         )
-        positive_norm(self.clipping_norm)
+        require_norm(self.clipping_norm)
         arguments.integer(self.steps, what="steps")
         arguments.integer(self.expected_records, what="expected_records")
         if self.delta >= 1:
@@ -184,8 +184,8 @@ def not_as_planned(name: str, executed: object, planned: object) -> PrivacyError
     )
 
 
-def positive_norm(clipping_norm: float) -> float:
-    """Returns the clipping norm, which must be positive and large enough for its square in fp32."""
+def require_norm(clipping_norm: float) -> None:
+    """Raises ValueError unless a clipping norm is large enough for its square in fp32."""
     if not 0 < clipping_norm < float("inf"):
         raise ValueError(f"clipping_norm is {clipping_norm}; it must be positive and finite.")
     if clipping_norm < LEAST_NORM:
@@ -193,4 +193,3 @@ def positive_norm(clipping_norm: float) -> float:
             f"clipping_norm is {clipping_norm}; expected at least {LEAST_NORM}: squares of less "
             "vanish in float32. Multiply the losses and the clipping norm by the same constant."
         )
-    return float(clipping_norm)

@@ -11,7 +11,7 @@ from torch import nn
 
 from hushdoc import arguments
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.plan import positive_norm
+from hushdoc_training.privacy.plan import require_norm
 
 Losses = Callable[[], torch.Tensor]
 """Runs the model's forward pass and returns one loss for every example, shape [examples]."""
@@ -77,7 +77,7 @@ class Clipping:
     def __post_init__(self) -> None:
         """Refuses a norm that bounds nothing."""
         arguments.choice(self.kind, CLIPPINGS, what="clipping")
-        positive_norm(self.norm)
+        require_norm(self.norm)
 
     def shares(self, names: Iterable[str]) -> dict[str, float]:
         """Returns the norm of each parameter's gradient; the root of their squares' sum bounds all.
@@ -92,7 +92,7 @@ class Clipping:
     def require_applicable(self, names: Iterable[str]) -> None:
         """Raises ValueError where a parameter's share of the norm would vanish."""
         if self.kind == "layerwise":
-            positive_norm(min(self.shares(names).values()))
+            require_norm(min(self.shares(names).values()))
 
     def reach(self, names: Iterable[str]) -> float:
         """Returns how far (L2) one record can move the sum over parameters, as it is applied."""
