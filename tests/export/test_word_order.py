@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import hushdoc_tiny as tiny
 import pytest
+from hushdoc_documents import scrambled
 
 from hushdoc.__main__ import main
-from hushdoc.document.document import Document
 from hushdoc.labels import LabelledDocument, Span, spans_from_words
 from hushdoc.policy.policy import Policy
 from hushdoc.runtime.extraction import Extraction
@@ -21,15 +19,6 @@ from hushdoc.runtime.session import Runtime
 from hushdoc_export import field_agreement, kie
 from hushdoc_export.calibration import field_answers
 from hushdoc_training import invented
-
-
-def scrambled(document: Document, seed: int) -> tuple[Document, list[int]]:
-    """Returns the document with its words in another order, and for each the number it had."""
-    (page,) = document.pages
-    numbers = list(range(len(page.words)))
-    random.Random(seed).shuffle(numbers)
-    words = tuple(page.words[index] for index in numbers)
-    return replace(document, pages=(replace(page, words=words),)), numbers
 
 
 def found(answer: Extraction, numbers: Sequence[int]) -> list[tuple[str, str, list[int], float]]:

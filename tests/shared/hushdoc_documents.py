@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from PIL import Image
@@ -58,3 +59,12 @@ class OneWord:
 
     def read(self, image: Image.Image) -> Sequence[Word]:
         return [Word(text="hi", box=Box(x0=1, y0=1, x1=20, y1=20))]
+
+
+def scrambled(document: Document, seed: int = 1) -> tuple[Document, list[int]]:
+    """Returns the document with its words in another order, and for each the number it had."""
+    (page,) = document.pages
+    numbers = list(range(len(page.words)))
+    random.Random(seed).shuffle(numbers)
+    words = tuple(page.words[index] for index in numbers)
+    return replace(document, pages=(replace(page, words=words),)), numbers

@@ -13,14 +13,6 @@ from hushdoc.artifact import directory_handle
 from hushdoc.artifact.directory_handle import DirectoryHandle, open_directory
 
 
-@pytest.fixture(params=["descriptor", "path"])
-def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Lets every test run on folders that are held either way."""
-    if request.param == "path":
-        monkeypatch.setattr(directory_handle, "HAS_DESCRIPTORS", False)
-    return str(request.param)
-
-
 @pytest.fixture
 def held(how: str, tmp_path: Path) -> DirectoryHandle:
     place = tmp_path / "place"

@@ -10,18 +10,11 @@ from typing import Any
 
 import pytest
 
-from hushdoc.artifact import directory_handle, folder
+from hushdoc.artifact import folder
 from hushdoc.certificate.subjects import ENVELOPE_FILE, Subject
 from hushdoc.errors import ArtifactError
 
-
-@pytest.fixture(autouse=True, params=["descriptor", "path"])
-def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Lets every test run on folders that are held by descriptor and, as on Windows, by path."""
-    if request.param == "path":
-        monkeypatch.setattr(directory_handle, "HAS_DESCRIPTORS", False)
-    return str(request.param)
-
+pytestmark = pytest.mark.usefixtures("how")
 
 CONTENTS = {"labels.json": b"labels", "onnx/model.onnx": b"model", ENVELOPE_FILE: b"envelope"}
 

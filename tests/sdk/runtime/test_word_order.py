@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import hushdoc_tiny as tiny
 import numpy as np
 import pytest
+from hushdoc_documents import scrambled
 
 from hushdoc.document.document import Document
 from hushdoc.document.page import Word
@@ -49,15 +49,6 @@ def columns() -> Document:
     left = [(40, 40 + 30 * number, line.split()) for number, line in enumerate(LEFT)]
     right = [(500, 40 + 30 * number, line.split()) for number, line in enumerate(RIGHT)]
     return placed([*left, *right])
-
-
-def scrambled(document: Document, seed: int = 1) -> tuple[Document, list[int]]:
-    """Returns the document with its words in another order, and for each the number it had."""
-    (page,) = document.pages
-    numbers = list(range(len(page.words)))
-    random.Random(seed).shuffle(numbers)
-    words = tuple(page.words[index] for index in numbers)
-    return replace(document, pages=(replace(page, words=words),)), numbers
 
 
 def mapped(answer: Extraction, numbers: Sequence[int]) -> Extraction:
