@@ -5,6 +5,7 @@ It is unsigned and never parsed; whoever decides anything reads the certificate.
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Collection
 
@@ -154,8 +155,8 @@ def _utility(certificate: Certificate) -> list[str]:
 
 def _escaped(text: str) -> str:
     """Returns text in which nothing is Markdown or HTML."""
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return "".join(f"\\{letter}" if letter in r"\`*_{}[]()#+!|~" else letter for letter in text)
+    escaped = html.escape(text, quote=False)
+    return "".join(f"\\{sign}" if sign in r"\`*_{}[]()#+!|~" else sign for sign in escaped)
 
 
 def _cell(text: str) -> str:
