@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
 
-from hushdoc_training.recipes.images.mixing import cut_box, mixed, soft_cross_entropy
+from hushdoc_training.recipes.images.mixing import cut_box, mixed
 
 
 def batch(count: int = 4) -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,10 +54,3 @@ def test_boxes_are_nothing_or_all_at_the_ends() -> None:
         top, bottom, left, right = cut_box(0.0, height=8, width=6, generator=generator)
         assert 0 <= top < bottom <= 8
         assert 0 <= left < right <= 6
-
-
-def test_soft_cross_entropy_by_hand() -> None:
-    logits = torch.tensor([[0.0, 0.0], [math.log(3.0), 0.0]])
-    targets = torch.tensor([[0.5, 0.5], [1.0, 0.0]])
-    expected = (math.log(2.0) - math.log(0.75)) / 2
-    assert float(soft_cross_entropy(logits, targets)) == pytest.approx(expected)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 
 def mixed(
@@ -61,8 +60,3 @@ def cut_box(
         max(0, across - wide // 2),
         min(width, across + wide - wide // 2),
     )
-
-
-def soft_cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Returns the mean cross-entropy of logits [N, classes] to distributions [N, classes]."""
-    return -(targets * functional.log_softmax(logits, dim=1)).sum(1).mean()

@@ -36,7 +36,7 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import PrivateSteps
 from hushdoc_training.privacy.records import Records
 from hushdoc_training.private_view import COUNTS, PrivateView
-from hushdoc_training.recipes.images.mixing import mixed, soft_cross_entropy
+from hushdoc_training.recipes.images.mixing import mixed
 from hushdoc_training.recipes.images.settings import PlainSettings
 from hushdoc_training.recipes.kie.epochs import set_rate
 from hushdoc_training.recipes.kie.private import optimizer_of
@@ -187,7 +187,7 @@ def train_plain(
         )
         share = (number - 1) / steps
         set_rate(optimizer, settings.learning_rate * (1 + math.cos(math.pi * share)) / 2)
-        loss = soft_cross_entropy(
+        loss = functional.cross_entropy(
             model(pixel_values=made.to(device)).logits, soft.to(device, torch.float32)
         )
         loss.backward()
