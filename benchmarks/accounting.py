@@ -20,7 +20,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import dp_accounting
@@ -105,8 +104,7 @@ def main() -> int:
         **beside_dp_accounting(runs=3 if options.quick else 9),
         **beside_prv_accountant(),
         "quick": options.quick,
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
+        **machine.dated(),
         "numpy": np.__version__,
     }
     print(json.dumps(result))

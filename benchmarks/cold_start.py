@@ -25,11 +25,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +108,7 @@ def report(seconds: Mapping[str, float], peaks: Mapping[str, float]) -> dict[str
         "goals_met": all(found[name] <= limit for name, limit in LIMITS.items()),
         "cpu_seconds": {name: round(value, 4) for name, value in seconds.items()},
         "peak_mb": {name: round(value, 1) for name, value in peaks.items()},
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
-        "python": platform.python_version(),
+        **machine.dated(python=True),
     }
 
 

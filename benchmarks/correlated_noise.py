@@ -21,7 +21,6 @@ import argparse
 import json
 import sys
 import time
-from datetime import UTC, datetime
 from typing import Any
 
 import machine
@@ -60,9 +59,7 @@ def main() -> int:
         "epsilon": EPSILON,
         "delta": DELTA,
         "quick": options.quick,
-        "seconds": round(time.monotonic() - began),
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
+        **machine.stamp(began),
     }
     print(json.dumps(result))
     return 0

@@ -24,12 +24,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import machine
@@ -63,9 +61,7 @@ def main() -> int:
         "ns_for_each_token": levels,
         "tokens": tokens,
         "rows": ROWS,
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
-        "python": platform.python_version(),
+        **machine.dated(python=True),
         "numpy": np.__version__,
         "quick": options.quick,
     }

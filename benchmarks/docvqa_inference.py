@@ -47,7 +47,6 @@ import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -225,8 +224,7 @@ def compare(work: Path, scale: Scale, *, written: bool) -> dict[str, Any]:
         "cpu_seconds_least": {name: round(value, 4) for name, value in least.items()},
         "file_mb": sizes,
         "rounds": scale.rounds,
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
+        **machine.dated(),
     }
 
 

@@ -48,14 +48,12 @@ import hashlib
 import itertools
 import json
 import operator
-import platform
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -156,9 +154,7 @@ def compare(scale: Scale) -> dict[str, Any]:
         "levels": levels,
         "tokens": scale.tokens,
         "rows": ROWS,
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
-        "python": platform.python_version(),
+        **machine.dated(python=True),
     }
 
 

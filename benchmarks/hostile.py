@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import signal
 import struct
@@ -30,7 +29,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -274,9 +272,7 @@ def report(found: Found, options: argparse.Namespace, seconds: float) -> None:
         "codes": len(found.codes),
         "seed": options.seed,
         "minutes": round(seconds / 60, 1),
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
-        "python": platform.python_version(),
+        **machine.dated(python=True),
         "quick": options.quick,
     }
     print(json.dumps(result))

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -52,9 +50,7 @@ def main() -> int:
     }
     result = {
         **found,
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
-        "python": platform.python_version(),
+        **machine.dated(python=True),
         "quick": options.quick,
     }
     print(json.dumps(result))

@@ -40,7 +40,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -144,8 +143,7 @@ def compare(work: Path, scale: Scale, optimum: str | None) -> dict[str, Any]:
         "file_mb": sizes,
         "layers": scale.layers,
         "hidden": scale.hidden,
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
+        **machine.dated(),
     }
 
 

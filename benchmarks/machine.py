@@ -33,10 +33,15 @@ def stamp(began: float, *packages: str) -> dict[str, str | int]:
     """Returns how a benchmark's last line ends: seconds since then, date, machine and versions."""
     return {
         "seconds": round(time.monotonic() - began),
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": description(),
+        **dated(),
         **{package: version(package) for package in packages},
     }
+
+
+def dated(*, python: bool = False) -> dict[str, str]:
+    """Returns the date and the machine, and Python's version where it matters."""
+    found = {"date": datetime.now(UTC).date().isoformat(), "machine": description()}
+    return found | ({"python": platform.python_version()} if python else {})
 
 
 def _first_processor() -> dict[str, str]:

@@ -36,7 +36,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -188,8 +187,7 @@ def main() -> int:
         "seeds": scale.seeds,
         "quick": options.quick,
         "start": None if options.start is None else options.start.name,
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
+        **machine.dated(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }

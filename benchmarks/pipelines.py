@@ -35,12 +35,10 @@ processes that take turns. fastembed needs an interpreter of its own (see cold_s
 from __future__ import annotations
 
 import argparse
-import platform
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -168,9 +166,7 @@ def report(
         "peak_mb": {name: round(value, 1) for name, value in peaks.items()},
         "documents": scale.documents,
         "texts": scale.texts,
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
-        "python": platform.python_version(),
+        **machine.dated(python=True),
     }
 
 

@@ -16,9 +16,7 @@ and is refuted with a tenth of its noise and with none.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
 import tempfile
 import time
 from collections.abc import Callable
@@ -95,9 +93,7 @@ def circumstances(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
             for found in results.values()
             for name, result in found.items()
         ),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": machine.description(),
-        "python": platform.python_version(),
+        **machine.dated(python=True),
         "torch": torch.__version__,
     }
 

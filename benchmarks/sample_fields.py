@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import machine
 
@@ -63,9 +61,7 @@ def main() -> int:
         "f1_by_label": {label: f1(pairs, label) for label in model.labels.fields},
         "documents": count,
         "text": "invented",
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
-        "python": platform.python_version(),
+        **machine.dated(python=True),
         "quick": options.quick,
     }
     print(json.dumps(result))

@@ -23,7 +23,6 @@ import argparse
 import hashlib
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -32,7 +31,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,9 +126,7 @@ def report(
         "large_mb": scale.large_mb,
         "seconds_small": {name: round(value, 5) for name, value in small.items()},
         "seconds_large": {name: round(value, 5) for name, value in large.items()},
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
-        "python": platform.python_version(),
+        **machine.dated(python=True),
     }
 
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import platform
 import resource
 import signal
 import sys
@@ -34,7 +33,6 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import combinations
 from multiprocessing.connection import Connection
@@ -247,9 +245,7 @@ def figures(found: Sequence[Outcome], options: argparse.Namespace) -> Mapping[st
         "lose_words": sum(loss > 0 for loss in losses),
         "quick": options.quick,
         "versions": {"pypdfium2": version("pypdfium2"), **versions(options.pymupdf)},
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine.description(),
-        "python": platform.python_version(),
+        **machine.dated(python=True),
     }
 
 
