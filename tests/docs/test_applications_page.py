@@ -18,7 +18,7 @@ pytest.importorskip("fastapi", reason="the extra [server] is not installed")
 if shutil.which("curl") is None:
     pytest.skip("curl is not installed", allow_module_level=True)
 
-from hushdoc.server.answers import VERBS
+from hushdoc.server.answers import OPERATIONS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/applications.md").read_text("utf-8")
@@ -57,9 +57,9 @@ def test_the_server_s_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_the_table_names_every_request_and_option() -> None:
     rows = dict(re.findall(r"^\| `POST /v1/(\w+)` \|[^|]*\|(.*)\|$", PAGE, re.MULTILINE))
-    assert rows.keys() == VERBS.keys()
-    for name, verb in VERBS.items():
+    assert rows.keys() == OPERATIONS.keys()
+    for name, operation in OPERATIONS.items():
         listed = [
             word for word in re.findall(r"`(\w+)`", rows[name]) if word not in ("page", "document")
         ]
-        assert listed == list(verb.options)
+        assert listed == list(operation.options)

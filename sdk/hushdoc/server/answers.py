@@ -33,7 +33,7 @@ points has thousands for each page, so that their number decides how much memory
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verb:
+class Operation:
     """One kind of request: its options with what they mean, and what it answers: JSON or files."""
 
     summary: str
@@ -55,14 +55,14 @@ def opened(upload: Upload, limits: Limits, ocr: str) -> tuple[Document, tuple[st
 
 
 def answered(
-    verb: Verb, model: Any, upload: Upload, options: Options, *, limits: Limits, ocr: str
+    operation: Operation, model: Any, upload: Upload, options: Options, *, limits: Limits, ocr: str
 ) -> dict[str, Any] | bytes:
     """Returns what a model answers about one upload, files as an archive."""
     until = time.monotonic() + limits.answer_seconds
     if not upload.content:
         raise EmptyDocumentError("The file is empty: it has 0 bytes. Check its origin.")
     document, notes = opened(upload, limits, ocr)
-    found = verb.answer(model, document, options)
+    found = operation.answer(model, document, options)
     if not isinstance(found, dict):
         return _packed(found, limits, until)
     if notes:
@@ -157,9 +157,9 @@ def _integer(options: Options, name: str, default: int, *, most: int = 10**8 - 1
 
 _MODEL = {"model": "name of the model, where several answer such requests"}
 
-VERBS = {
-    "extract": Verb(summary="Fields of a document", options=_MODEL, answer=_extract),
-    "ask": Verb(
+OPERATIONS = {
+    "extract": Operation(summary="Fields of a document", options=_MODEL, answer=_extract),
+    "ask": Operation(
         summary="Answers to questions about a document",
         options=_MODEL
         | {
@@ -168,17 +168,17 @@ VERBS = {
         },
         answer=_ask,
     ),
-    "classify": Verb(
+    "classify": Operation(
         summary="Classes of a document",
         options=_MODEL | {"top_k": "classes, best first (default: 1)"},
         answer=_classify,
     ),
-    "embed": Verb(
+    "embed": Operation(
         summary="Vectors of a document",
         options=_MODEL | {"level": "page or document (default: page)"},
         answer=_embed,
     ),
-    "redact": Verb(
+    "redact": Operation(
         summary="A document without the fields that a model finds, as a zip archive. A model "
         f"misses fields: inspect the result before you pass it on. {NOTES} in it says which words "
         "the model did not read, and which images are black, where there are such",

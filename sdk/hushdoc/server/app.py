@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hushdoc.errors import HushdocError
 from hushdoc.server import openapi
-from hushdoc.server.answers import VERBS, ZIP, Options, answered
+from hushdoc.server.answers import OPERATIONS, ZIP, Options, answered
 from hushdoc.server.limits import Limits
 from hushdoc.server.metrics import MEDIA_TYPE as METRICS
 from hushdoc.server.metrics import Metrics
@@ -120,16 +120,16 @@ def build(
         ("/metrics", metrics),
     ):
         app.add_api_route(path, get, methods=["GET"], response_class=Response, response_model=None)
-    for name, verb in VERBS.items():
+    for name, operation in OPERATIONS.items():
         app.add_api_route(
             f"/v1/{name}",
             _Route(name=name, models=models, limits=limits, ocr=ocr).answer,
             methods=["POST"],
-            summary=verb.summary,
+            summary=operation.summary,
             name=name,
             response_class=Response,
             response_model=None,
-            openapi_extra=openapi.operation(name, verb),
+            openapi_extra=openapi.request_of(operation),
             responses=openapi.responses(name),
         )
     app.add_exception_handler(HTTPException, _not_found)
@@ -150,12 +150,12 @@ class _Route:
     async def answer(self, request: Request) -> Response:
         """Answers one request about one or several documents."""
         work: Work = request.app.state.work
-        verb = VERBS[self.name]
+        operation = OPERATIONS[self.name]
         with work.holding() as count:
             if named := request.query_params.getlist("model"):
                 self._model(named)  # before a body is taken
             uploads, fields = await received(request, self.limits, count)
-            given = options(request, fields, verb.options)
+            given = options(request, fields, operation.options)
             model = self._model(given.pop("model", []))
             one = partial(self._one, request, model, given)
             if len(uploads) == 1:
@@ -192,8 +192,8 @@ class _Route:
 
         def call() -> dict[str, Any] | bytes:
             accepted = model.require_accepted().model  # it may be refused since this waits
-            verb = VERBS[self.name]
-            return answered(verb, accepted, upload, given, limits=self.limits, ocr=self.ocr)
+            operation = OPERATIONS[self.name]
+            return answered(operation, accepted, upload, given, limits=self.limits, ocr=self.ocr)
 
         work: Work = request.app.state.work
         return await work.run(call, is_gone=request.is_disconnected, patient=patient)

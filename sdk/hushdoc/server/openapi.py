@@ -12,7 +12,7 @@ from hushdoc.runtime.answers import Answer, Answers
 from hushdoc.runtime.extraction import Extraction, Field, Timings
 from hushdoc.runtime.label_scores import Classification, LabelScore
 from hushdoc.runtime.vectors import Embedding
-from hushdoc.server.answers import ZIP, Verb
+from hushdoc.server.answers import ZIP, Operation
 from hushdoc.server.problems import MEDIA_TYPE, problem_of
 from hushdoc.server.uploads import MULTIPART, RAW
 
@@ -35,7 +35,7 @@ DOCUMENT = {
 """Words with their boxes, as `Document.to_dict` writes them."""
 
 
-def operation(name: str, verb: Verb) -> dict[str, Any]:
+def request_of(operation: Operation) -> dict[str, Any]:
     """Returns the options and the body of a request."""
 
     def schema(option: str) -> dict[str, Any]:
@@ -43,14 +43,14 @@ def operation(name: str, verb: Verb) -> dict[str, Any]:
         return {"type": "array", "items": one} if option in _LISTS else one
 
     files: dict[str, Any] = {"type": "array", "items": _BINARY}
-    form = {option: schema(option) for option in verb.options} | {"file": files}
+    form = {option: schema(option) for option in operation.options} | {"file": files}
     content: dict[str, Any] = {kind: {"schema": _BINARY} for kind in RAW}
     content["application/json"] = {"schema": {"type": "object"}, "example": DOCUMENT}
     content[MULTIPART] = {"schema": {"type": "object", "properties": form, "required": ["file"]}}
     return {
         "parameters": [
             {"name": option, "in": "query", "description": words, "schema": schema(option)}
-            for option, words in verb.options.items()
+            for option, words in operation.options.items()
         ],
         "requestBody": {"required": True, "content": content},
     }

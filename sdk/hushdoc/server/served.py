@@ -67,10 +67,10 @@ class Served:
             )
 
     @property
-    def verbs(self) -> tuple[str, ...]:
+    def operations(self) -> tuple[str, ...]:
         """The requests it answers."""
         own = type(self.model).__name__
-        return tuple(verb for verb, classes in CLASSES_OF.items() if own in classes)
+        return tuple(name for name, classes in CLASSES_OF.items() if own in classes)
 
     def recheck(self, policy: Policy | HushdocError, now: datetime) -> None:
         """Checks its certificate again; no policy that can be read accepts nothing."""
@@ -100,7 +100,7 @@ class Served:
         certificate = self.report.certificate
         return {
             "name": self.name,
-            "answers": list(self.verbs),
+            "answers": list(self.operations),
             "accepted": self.problem is None,
             "problem": None if self.problem is None else self.problem.code,
             "checked_at": self.checked_at.isoformat(timespec="seconds"),
@@ -154,9 +154,10 @@ class ServedModels:
         for item in self.by_name.values():
             item.problem = _unchecked(error)
 
-    def named(self, name: str | None, verb: str | None = None) -> Served:
+    def named(self, name: str | None, operation: str | None = None) -> Served:
         """Returns the model of a name, or the only one that answers such requests."""
-        able = [item for item in self.by_name.values() if verb is None or verb in item.verbs]
+        models = self.by_name.values()
+        able = [item for item in models if operation in (None, *item.operations)]
         found = [item for item in able if name is None or item.name == name]
         if len(found) == 1:
             return found[0]

@@ -33,7 +33,7 @@ from hushdoc.document.page import Box, Word
 from hushdoc.errors import HushdocError, InputError, LimitExceededError
 from hushdoc.reading import ocr
 from hushdoc.server import answers, running, tokens
-from hushdoc.server.answers import Verb, answered
+from hushdoc.server.answers import Operation, answered
 from hushdoc.server.limits import Limits
 from hushdoc.server.problems import RequestRefusedError, problem_of
 from hushdoc.server.tokens import Tokens
@@ -174,9 +174,9 @@ def test_an_archive_is_made_within_size_and_time() -> None:
 
     def archive(seconds: float = 0, **changes: Any) -> bytes:
         made.clear()
-        verb = Verb(summary="s", options={}, answer=lambda *_: files(seconds))
+        operation = Operation(summary="s", options={}, answer=lambda *_: files(seconds))
         upload, limits = Upload(name="t", content=b"A text."), Limits(**changes)
-        found = answered(verb, None, upload, {}, limits=limits, ocr="none")
+        found = answered(operation, None, upload, {}, limits=limits, ocr="none")
         assert isinstance(found, bytes)
         return found
 

@@ -176,7 +176,7 @@ def test_a_redaction_tells_what_was_not_read(server: Running, tmp_path: Path) ->
     )
     unread = dataclasses.replace(scan, source=Source(reader="pdf", unread_pages=(0,)))
     model = hushdoc.KIEModel.load(hushdoc_tiny.sealed(), policy=hushdoc_tiny.policy())
-    files = dict(answers.VERBS["redact"].answer(model, unread, {}))
+    files = dict(answers.OPERATIONS["redact"].answer(model, unread, {}))
     assert files["notes.txt"] == b"Images of page 0 are black, as they were not read.\n"
 
 
@@ -223,8 +223,8 @@ def test_a_server_with_no_place_left_says_when_to_come_again(
     artifacts = {"clauses": hushdoc_tiny.sealed_table("kie")}
     limits = Limits(concurrency=1, queue=0)
     with serving(artifacts, hushdoc_tiny.policy(), limits=limits) as server:
-        held = dataclasses.replace(answers.VERBS["extract"], answer=waits)
-        monkeypatch.setitem(answers.VERBS, "extract", held)
+        held = dataclasses.replace(answers.OPERATIONS["extract"], answer=waits)
+        monkeypatch.setitem(answers.OPERATIONS, "extract", held)
         first = threading.Thread(
             target=server.ask, args=("/v1/extract", TEXT, "text/plain"), daemon=True
         )
@@ -257,9 +257,9 @@ def test_certificates_and_health_are_told(server: Running) -> None:
 
 def test_openapi_describes_every_request_with_an_example(server: Running) -> None:
     described = server.ask("/openapi.json").json["paths"]
-    for name, verb in answers.VERBS.items():
+    for name, operation in answers.OPERATIONS.items():
         post = described[f"/v1/{name}"]["post"]
-        assert {item["name"] for item in post["parameters"]} == set(verb.options)
+        assert {item["name"] for item in post["parameters"]} == set(operation.options)
         kinds = post["responses"]["200"]["content"]
         example = kinds.get("application/json", {}).get("example")
         assert (example is None) == (name == "redact")
@@ -294,7 +294,9 @@ def test_an_unforeseen_failure_is_one_problem_without_its_message(
         raise RuntimeError("quotes hidden-content")
 
     monkeypatch.setitem(
-        answers.VERBS, "extract", dataclasses.replace(answers.VERBS["extract"], answer=fails)
+        answers.OPERATIONS,
+        "extract",
+        dataclasses.replace(answers.OPERATIONS["extract"], answer=fails),
     )
     reply = server.ask("/v1/extract?model=clauses", TEXT, "text/plain")
     assert (reply.status, reply.code) == (500, "SERVER_FAILED")
@@ -431,8 +433,8 @@ def test_clients_that_take_no_answer_are_not_waited_for(
 ) -> None:
     size = 32 * 2**20  # more than a system keeps for a client
     files = [("page.png", bytes(size))]
-    large = dataclasses.replace(answers.VERBS["extract"], answer=lambda *_: files)
-    monkeypatch.setitem(answers.VERBS, "extract", large)
+    large = dataclasses.replace(answers.OPERATIONS["extract"], answer=lambda *_: files)
+    monkeypatch.setitem(answers.OPERATIONS, "extract", large)
     head = f"POST /v1/extract HTTP/1.1\r\nHost: h\r\nContent-Length: {len(TEXT)}\r\n"
     artifacts = {"clauses": hushdoc_tiny.sealed_table("kie")}
     limits = Limits(answer_seconds=2)

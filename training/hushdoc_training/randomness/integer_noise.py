@@ -6,8 +6,8 @@ table, whose variances add up to s^2 exactly (Micciancio, Walter: Gaussian Sampl
 Integers, 2017). All levels but the last have width 256, four times the distance of the multiples
 that the next one fills in, so the sum's probabilities are those of the discrete Gaussian to within
 a factor of 1 +- 2**-400. A table's thresholds are whole multiples of 2**-128, computed in integers:
-per number and level what is drawn is within 2**-110 of that law, in total variation. No float is
-computed, so no tail is cut off where floats end, and no probability depends on a processor.
+per number and level what is drawn is within 2**-110 of that distribution, in total variation. No
+float is computed: no tail is cut off where floats end, and no probability depends on a processor.
 
 Why a Gaussian's epsilon holds for integers. Round a real number v at random to an integer z with
 probabilities proportional to exp(-(z - v)^2 / (2 r^2)). For r = 4 a continuous Gaussian of variance

@@ -81,8 +81,8 @@ class Lattice:
     def added(self, counts: npt.NDArray[np.int64]) -> Lattice:
         """Returns the lattice of the sum of independent noises, each counted so often, discrete.
 
-        One of them must be counted once; then the sum has the law of a discrete Gaussian as long as
-        each is several times as wide as the largest count.
+        One of them must be counted once; then the sum is a discrete Gaussian as long as each is
+        several times as wide as the largest count.
         """
         if self.width and (counts.min() != 1 or self.width < _WIDE * counts.max()):
             raise ValueError(
