@@ -9,11 +9,8 @@ from pathlib import Path
 from statistics import NormalDist, mean
 from typing import Any
 
-import numpy as np
-
 from hushdoc_training.audit.roc import FALSE_POSITIVE_RATE, clopper_pearson
 from hushdoc_training.crf import term_cost
-from hushdoc_training.crf.term_cost import TermCost
 
 OTHER = "other "
 MANY = ("_all", "_kept", "_kept_learned", "_outside")
@@ -141,22 +138,27 @@ def _cost(clauses: dict[str, Any], way: str, rank: int = 100) -> float | None:
 
 
 def draw(work: Path, image: Path) -> None:
-    """Draws the cost of words of every clause type by frequency, both ways."""
-    curves = []
-    for path in sorted(work.glob("*/paper_fill.json")):
-        if costs := json.loads(path.read_text()).get("term_costs"):
-            shares = np.array([cost["share"] for cost in costs])
-            curves.append((shares, [_term_cost(cost) for cost in costs]))
-    term_cost.plot(curves, image)
+    """Draws the cost of words of every clause type by frequency, like figure 2 of the paper."""
+    from matplotlib.figure import Figure
 
-
-def _term_cost(cost: dict[str, float]) -> TermCost:
-    return TermCost(
-        removed=0,
-        without_term=cost["as_paper_fill"],
-        with_term=cost["other_way"],
-        delta=term_cost.DELTA,
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    ways = (
+        ("as_paper_fill", "without term first", "tab:green"),
+        ("other_way", "with term first", "tab:red"),
     )
+    for path in sorted(work.glob("*/paper_fill.json")):
+        if not (costs := json.loads(path.read_text()).get("term_costs")):
+            continue
+        shares, first = [100 * cost["share"] for cost in costs], not axes.lines
+        for way, name, colour in ways:
+            values, label = [cost[way] for cost in costs], name if first else None
+            axes.plot(shares, values, color=colour, marker=".", label=label)
+    axes.set(xscale="log", yscale="log", xlabel="share of all features, %", title=term_cost.KIND)
+    axes.set_ylabel("epsilon of the measured divergence")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(image, dpi=120)
 
 
 def _loss(clauses: dict[str, Any], arm: str) -> float | None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
@@ -252,11 +251,3 @@ class TestTerms:
 
     def test_no_sentence_has_no_word(self) -> None:
         assert term_cost.terms([], FeatureScheme()).words == ()
-
-
-def test_the_image_can_be_drawn(tmp_path: Path) -> None:
-    distributions = AdjacentDistributions(two_labels(2000))
-    shares = np.array([0.07, 0.007, 0.0007])
-    path = tmp_path / "cost.png"
-    term_cost.plot([(shares, [distributions.cost_of_share(share) for share in shares])] * 2, path)
-    assert path.read_bytes()[:4] == b"\x89PNG"

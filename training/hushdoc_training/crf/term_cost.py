@@ -16,13 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from hushdoc import hashing
-from hushdoc.errors import needs_extra
 from hushdoc.hashing import FeatureScheme
 
 Doubles = npt.NDArray[np.float64]
@@ -246,24 +244,6 @@ def terms(sentences: Sequence[Sequence[str]], scheme: FeatureScheme) -> Terms:
     return Terms(
         words=tuple(words[place] for place in order.tolist()), features=found[order], total=total
     )
-
-
-def plot(curves: Iterable[tuple[Doubles, Sequence[TermCost]]], path: Path) -> None:
-    """Draws the cost of terms by how frequent they are, like figure 2 of the paper, both ways."""
-    with needs_extra("matplotlib", "training"):
-        from matplotlib.figure import Figure
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    for number, (shares, costs) in enumerate(curves):
-        for name, colour in (("without_term", "tab:green"), ("with_term", "tab:red")):
-            label = name.replace("_", " ") + " first" if number == 0 else None
-            values = [getattr(cost, name) for cost in costs]
-            axes.plot(100 * shares, values, color=colour, marker=".", label=label)
-    axes.set(xscale="log", yscale="log", xlabel="share of all features, %", title=KIND)
-    axes.set_ylabel("epsilon of the measured divergence")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=120)
 
 
 def _distances(scheme: FeatureScheme) -> list[range]:
