@@ -93,15 +93,7 @@ def require(
 def require_own(
     journal: Journal, said: bytes, name: str, roster: Roster, testified: Mapping[str, Frame]
 ) -> None:
-    """Raises NOT_AS_TESTIFIED where a client's own words are missing, or too many others' are.
-
-    Args:
-        journal: What the client knows of the run.
-        said: Its own testimony.
-        name: Its own.
-        roster: Of the run.
-        testified: As of `require`.
-    """
+    """Raises NOT_AS_TESTIFIED where a client's own words are missing, or too many others' are."""
     if name not in testified or bytes(testified[name].payload) != said:
         raise _differs(f"rests on other words of {name} than {name} said")
     plan = FederatedPlan.from_dict(roster.plan)

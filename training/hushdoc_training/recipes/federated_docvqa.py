@@ -50,20 +50,6 @@ def update_of(
     """Returns what a client computes in every round; see `recipes.federated_updates.update_of`.
 
     A record is everything of one provider or one document, whatever the algorithm.
-
-    Args:
-        start: Whose model is `prepared`.
-        documents: The client's own.
-        plan: As the roster has it.
-        settings: As every other party has them.
-        device: Where the model is.
-        local: How a client trains on its own.
-        charge: Writes down a round for good, or of `fedavg-dp` a local step.
-
-    Raises:
-        AnnotationError: Providers are protected, and a document has none.
-        PrivacyError: The guarantee would not hold.
-        ValueError: The plan's unit is none that records are made of.
     """
     read = in_order(documents, start.asking.of_pages)
     records = records_of(read, start.encoder, unit=plan.privacy_unit)

@@ -47,22 +47,7 @@ def update_of(
     local: LocalTraining | None = None,
     charge: Callable[[int], None] | None = None,
 ) -> ClientUpdate[Example]:
-    """Returns what a client computes in every round; see `recipes.federated_updates.update_of`.
-
-    Args:
-        start: Whose model is `prepared`.
-        documents: The client's own.
-        plan: As the roster has it.
-        settings: As every other party has them.
-        device: Where the model is.
-        local: How a client trains on its own.
-        charge: Writes down a round for good, or of `fedavg-dp` a local step.
-
-    Raises:
-        AnnotationError: Providers are protected, and a document has none.
-        PrivacyError: The guarantee would not hold.
-        ValueError: The plan's unit is none that records are made of.
-    """
+    """Returns what a client computes in every round; see `recipes.federated_updates.update_of`."""
     model, losses = trained_part(start, settings, device=device)
     if plan.algorithm == PROVIDER:
         records = providers_of(start, documents)

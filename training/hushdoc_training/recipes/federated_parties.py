@@ -120,14 +120,6 @@ def roster_of(
 ) -> Roster:
     """Returns the roster of a new run, which its coordinator signs and all parties approve.
 
-    Args:
-        plan: What is run.
-        start: What all start from.
-        settings: What the plan does not say.
-        coordinator: Who adds up and steps.
-        clients: Who holds documents.
-        public_data: What the start learned from, besides its claim's.
-
     Raises:
         CertificateError: BAD_FIELD, where two parties can't be told apart.
         PrivacyError: The start has seen private documents.

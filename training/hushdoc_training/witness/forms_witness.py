@@ -99,12 +99,7 @@ class Forms:
 
 
 def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
-    """Runs `train kie` and returns what was found.
-
-    Args:
-        options: Of the command, as it parses them: what is compared is the claim's alone.
-        runs: What runs it.
-    """
+    """Runs `train kie` and returns what was found; what is compared is the claim's alone."""
     recipe.complete(options)
     if options.dropout:
         raise InputError(
@@ -145,15 +140,9 @@ def witnessed(
     canary: str = FORM,
     marked: Marked | None = IN_BOX,
 ) -> list[Finding]:
-    """Returns what was found of a neural training.
+    """Returns what was found of a neural training, from a start whose tensors were `before`.
 
-    Args:
-        runs: What runs it.
-        forms: Its documents.
-        asked: What keys are looked for.
-        before: The tensors of its start; none where that is no run of the same task.
-        canary: What the canary is.
-        marked: What finds its examples.
+    There are none where that is no run of the same task; `marked` finds the canary's examples.
     """
     below, watch = forms.key(asked, drawn=True), OptimizerSpy(frozen=False)
     out = runs.run(forms.all, entropy=entropy(1, below, NOISE), spy=watch)

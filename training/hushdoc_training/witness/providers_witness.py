@@ -52,12 +52,6 @@ def changes(
 ) -> list[Finding]:
     """Runs a command that steps by what local training moves, and returns what was found.
 
-    Args:
-        options: Of the command.
-        runs: What runs it.
-        parties: Who has which documents.
-        canary: What the canary is.
-
     Raises:
         InputError: What is released is not what is summed, but was multiplied by something.
     """
