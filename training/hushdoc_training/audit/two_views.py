@@ -77,13 +77,7 @@ def attack(plan: FederatedPlan, shown: Shown, *, fpr: float = 0.01) -> Attack:
 def sums(
     plan: FederatedPlan, sent: list[Integers], shown: Shown
 ) -> tuple[Integers | None, Integers | None]:
-    """Returns the sum of all clients' integers and that of all but the first, as far as they come.
-
-    Args:
-        plan: Of the round.
-        sent: What each client contributes.
-        shown: Which lists of survivors clients are shown.
-    """
+    """Returns the sum of all clients' integers and that of all but the first, where they come."""
     server = _Liar(plan, sent, shown)
     server.run()
     whole, rest = (view.total for view in server.views)

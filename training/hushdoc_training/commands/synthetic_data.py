@@ -72,14 +72,7 @@ def claim_without_noise(
 ) -> Claim:
     """Returns the claim of training without noise, going on from that of its start if it has one.
 
-    Args:
-        options: Of the command.
-        documents: The set in --data, if it is one.
-        history: The public data that the start learned from.
-        name: What documents are called that are no set.
-        invented: Whether such documents are invented.
-        training: Settings, for people.
-        before: The claim of the model that training starts from.
+    What the start learned from is `history`, and its claim `before`.
 
     Raises:
         PrivacyError: The start has a guarantee that would be lost.

@@ -33,16 +33,11 @@ SEED, OTHER_SEED = 1, 2
 """Of the entropy that stands for the operating system's."""
 
 Write = Callable[..., None]
+"""Writes the canary documents: a path, how many, words of each, whether shrunk."""
 
 
 def testify(options: argparse.Namespace, runs: CommandRuns, *, write: Write) -> list[Finding]:
-    """Runs a command that trains a table by DP-SGD and returns what was found.
-
-    Args:
-        options: Of the command, as it parses them.
-        runs: What runs it.
-        write: Writes the canary documents: a path, how many, words of each, whether shrunk.
-    """
+    """Runs a command that trains a table by DP-SGD and returns what was found."""
     count = max(LEAST_DOCUMENTS, options.expected_records + 1)
     documents = {shrunk: runs.folder / f"documents-{shrunk}.jsonl" for shrunk in (False, True)}
     for shrunk, path in documents.items():

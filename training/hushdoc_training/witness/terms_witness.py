@@ -29,13 +29,7 @@ ROWS = 1
 
 
 def testify(options: argparse.Namespace, runs: CommandRuns, *, write: Write) -> list[Finding]:
-    """Runs a command that releases a table with noise and returns what was found.
-
-    Args:
-        options: Of the command, as it parses them.
-        runs: What runs it.
-        write: Writes the canary documents: a path, how many, words of each, whether shrunk.
-    """
+    """Runs a command that releases a table with noise and returns what was found."""
     data, other = runs.folder / "documents.jsonl", runs.folder / "without.jsonl"
     write(data, LEAST_DOCUMENTS, WORDS // LEAST_DOCUMENTS, shrunk=False)
     text = data.read_text(encoding="utf-8")

@@ -130,12 +130,7 @@ def added_to(claim: Claim, run: AuditedRun) -> Claim:
 
 
 def of_run(start: Start, count: int, *, resumed_in: Path | None) -> Canaries:
-    """Returns the canaries of a run, of words that the tokenizer knows.
-
-    Args:
-        start: What the run starts from.
-        count: How many there are.
-        resumed_in: The folder of the run that goes on, whose coins stay.
+    """Returns so many canaries of words that the tokenizer knows; a resumed run keeps its coins.
 
     Raises:
         CheckpointError: The coins of the run that is resumed are not there.

@@ -29,11 +29,7 @@ class PublicWords:
 
     @classmethod
     def read(cls, path: Path, *, overlap: str) -> PublicWords:
-        """Returns the words of a text file, one a line.
-
-        Args:
-            path: The file, in UTF-8.
-            overlap: How far the list may have been made from protected documents.
+        """Returns the words of a file in UTF-8, one a line; `overlap` is with protected documents.
 
         Raises:
             InputError: BAD_WORDS, where it can't be read, is empty or long, or a line is no word.

@@ -51,11 +51,6 @@ def require_reproduced(
 ) -> None:
     """Draws every document again and compares all of it.
 
-    Args:
-        documents: A verified set.
-        words: The public list that its words come from, if it has any.
-        seen: Is told after each document how many are compared, of how many.
-
     Raises:
         ArtifactError: DOCUMENTS_NOT_REPRODUCED, where a document is not what its specification
             gives, has a word beside the list, or this version draws other pages; or the list is
@@ -98,11 +93,6 @@ def require_public(
 ) -> None:
     """Compares every document of a set that votes chose with the public ones.
 
-    Args:
-        documents: A verified set.
-        public: The public documents that its certificate names.
-        seen: Is told after each document how many are compared, of how many.
-
     Raises:
         ArtifactError: DOCUMENTS_NOT_REPRODUCED, where a document is none of them, they are not
             those that the certificate names, or the set was not chosen.
@@ -136,10 +126,7 @@ def require_moved(
 ) -> None:
     """Moves every page of a set of images anew, from the public page that it names, and compares.
 
-    Args:
-        documents: A verified set.
-        public: The public documents that its certificate names, in the order they are read in.
-        seen: Is told after each page how many are compared, of how many.
+    The public documents come in the order they are read in.
 
     Raises:
         ArtifactError: DOCUMENTS_NOT_REPRODUCED, where a page shows anything else, the public

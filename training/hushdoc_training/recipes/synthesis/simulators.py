@@ -241,14 +241,7 @@ class PublicPages:
         overlap: str,
         quiet: bool = True,
     ) -> PublicPages:
-        """Returns the pages of documents, each looked at once.
-
-        Args:
-            documents: Public documents of one page each, with an image and words.
-            settings: How many of them will be voted for and released.
-            name: What a certificate calls them.
-            overlap: How far they may hold protected documents, one of `claim.OVERLAPS`.
-            quiet: Whether no progress is printed.
+        """Returns the pages of public documents, each looked at once.
 
         Raises:
             AnnotationError: A document has several pages, no image or no words, or there are fewer
