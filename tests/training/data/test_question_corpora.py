@@ -22,6 +22,7 @@ from hushdoc.errors import AnnotationError, InputError, LimitExceededError, Outp
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.data import (
     ad_buys,
+    annotated_pages,
     dataset,
     imdb_arrays,
     pfl_docvqa,
@@ -153,7 +154,7 @@ def test_published_questions_find_their_words(tmp_path: Path) -> None:
         ("8", ("Moon",), ()),
     ]
     assert item.document.pages[0].image == tmp_path / "set" / "documents" / "x_1.png"
-    assert odd == {sp_docvqa.NOWHERE: 1, sp_docvqa.NO_ANSWERS: 1}
+    assert odd == {annotated_pages.NOWHERE: 1, annotated_pages.NO_ANSWERS: 1}
     labelled_files.dumps(item, folder=tmp_path)
 
 
@@ -212,7 +213,7 @@ def test_arrays_become_lines_whose_rows_have_their_providers(
     assert [q.question_id for q in found[0].questions] == ["0", "1"]
     assert words_of(found[0], 0) == "9.50"
     assert found[0].document.pages[0].words[1].box.x0 == pytest.approx(400)
-    assert odd == {pfl_docvqa.NOWHERE: 2}
+    assert odd == {annotated_pages.NOWHERE: 2}
     assert dataset.read(dataset.Source(location=str(folder / "imdb_train.jsonl"))) == found
     with pytest.raises(OutputExistsError):
         imdb_arrays.convert(file, folder / "imdb_train.jsonl")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,11 +18,12 @@ from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import AnnotationError, BoxError, EmptyDocumentError
-from hushdoc.labels import LabelledDocument
+from hushdoc.labels import LabelledDocument, Question
 from hushdoc.reading import files, images
 from hushdoc.reading.drafting import number
 from hushdoc.system import atomic_files
 from hushdoc_training.data.corpus import Problems
+from hushdoc_training.data.values import first_place
 
 T = TypeVar("T")
 
@@ -35,6 +36,8 @@ NO_WORDS = "document without a word, left out"
 OTHER_IMAGE = "image of another size than its boxes are of, not used"
 NO_IMAGE = "page whose image is missing"
 OTHER_LABEL = "label that is none of the corpus's own, kept"
+NOWHERE = "question whose answer stands nowhere on its page as it is written"
+NO_ANSWERS = "question without answers, left out: that none is known is not that there is none"
 
 HEAD = 64 * 1024
 """Bytes of a file that are read to tell what it holds."""
@@ -185,6 +188,27 @@ def document(
         return None
     made.check()
     return made
+
+
+def question(
+    record: Mapping[str, Any],
+    answers: Sequence[object],
+    page: Page | None,
+    *,
+    id: str | None,
+    where: str,
+    problems: Problems,
+) -> Question | None:
+    """Returns a record's question, its answers placed on a page; None where none is known."""
+    given = tuple(dict.fromkeys(required(answer, str, what="an answer") for answer in answers))
+    if not given:
+        problems.add(NO_ANSWERS, where)
+        return None
+    words = () if page is None else first_place(given, [word.text for word in page.words])
+    if page is not None and not words:
+        problems.add(NOWHERE, where)
+    text = required(record["question"], str, what="'question'")
+    return Question(text=text, answers=given, word_ids=words, question_id=id)
 
 
 def some(documents: Iterable[LabelledDocument | None], path: Path) -> Iterator[LabelledDocument]:

@@ -25,7 +25,6 @@ from hushdoc_training.data import annotated_pages, json_lines
 from hushdoc_training.data.annotated_pages import required
 from hushdoc_training.data.corpus import Corpus, Problems
 from hushdoc_training.data.providers import folded
-from hushdoc_training.data.values import first_place
 
 HEADER = "pfl_docvqa_header"
 """The key of a file's first line, whose value is the header of the array."""
@@ -35,8 +34,6 @@ SIDE = 1000
 """Pixels of a page without an image."""
 
 NO_PROVIDER = "document without a provider"
-NOWHERE = "question whose answer stands nowhere on its page as it is written"
-NO_ANSWERS = "question without answers, left out: that none is known is not that there is none"
 
 _Row = tuple[str, Mapping[str, Any], str | None]
 """A row's place for messages, its record, and the provider that data_points.json says."""
@@ -180,20 +177,9 @@ def _question(
 ) -> Question | None:
     given = record.get("answers", record.get("answer", []))
     listed = [given] if isinstance(given, str) else required(given, list, what="'answers'")
-    answers = tuple(dict.fromkeys(required(answer, str, what="an answer") for answer in listed))
-    if not answers:
-        problems.add(NO_ANSWERS, where)
-        return None
-    words = first_place(answers, [word.text for word in page.words])
-    if not words:
-        problems.add(NOWHERE, where)
     name = record.get("question_id")
-    return Question(
-        text=required(record["question"], str, what="'question'"),
-        answers=answers,
-        word_ids=words,
-        question_id=None if name is None else str(name),
-    )
+    id = None if name is None else str(name)
+    return annotated_pages.question(record, listed, page, id=id, where=where, problems=problems)
 
 
 CORPUS = Corpus(

@@ -28,11 +28,8 @@ from hushdoc.reading.opening import open_document
 from hushdoc_training.data import annotated_pages, json_lines
 from hushdoc_training.data.annotated_pages import required
 from hushdoc_training.data.corpus import Corpus, Problems
-from hushdoc_training.data.values import first_place
 
 READ_HERE = "page without a file in ocr_results, read by the OCR that is installed"
-NOWHERE = "question whose answer stands nowhere on its page as it is written"
-NO_ANSWERS = "question without answers, left out: that none is known is not that there is none"
 
 _KEYS = ((b'"questionId"', b'"image"', b'"docId"'), (b'"qas"', b'"context"'))
 
@@ -127,19 +124,7 @@ def _question(
     entry: Mapping[str, Any], answers: Sequence[str], id: str, page: Page | None, problems: Problems
 ) -> Question | None:
     name = str(entry[id])
-    given = tuple(dict.fromkeys(required(answer, str, what="an answer") for answer in answers))
-    if not given:
-        problems.add(NO_ANSWERS, name)
-        return None
-    words = () if page is None else first_place(given, [word.text for word in page.words])
-    if page is not None and not words:
-        problems.add(NOWHERE, name)
-    return Question(
-        text=required(entry["question"], str, what="a question"),
-        answers=given,
-        word_ids=words,
-        question_id=name,
-    )
+    return annotated_pages.question(entry, answers, page, id=name, where=name, problems=problems)
 
 
 CORPUS = Corpus(
