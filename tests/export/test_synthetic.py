@@ -100,7 +100,7 @@ def test_a_set_is_inspected_and_verified_as_models_are(
     assert "documents-00000.jsonl" in shown
 
 
-def test_the_same_specifications_give_the_same_files(checkpoint: Path, tmp_path: Path) -> None:
+def test_the_same_specifications_give_the_same_files(checkpoint: Path) -> None:
     made = synthetic_checkpoint.load(checkpoint)
     assert made.specifications == SPECIFICATIONS
     first, again = (next(synthetic._of_specifications(made).items) for _ in range(2))

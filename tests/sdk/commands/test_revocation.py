@@ -183,7 +183,7 @@ def test_a_store_remembers_which_keys_sign_lists_no_more(
 
 
 def test_a_store_learns_nothing_from_a_list_it_does_not_trust(
-    revoker: Path, store: Path, listed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    revoker: Path, store: Path, listed: Path, tmp_path: Path
 ) -> None:
     before = store.read_bytes()
     update = ("trust", "update", "--store", store, "--list", listed)

@@ -354,7 +354,7 @@ def test_images_cut_short_are_told(form: str, keep: float) -> None:
     assert looked_at(content)[1].width == 99
 
 
-def test_decoders_of_rare_formats_never_see_a_file(tmp_path: Path) -> None:
+def test_decoders_of_rare_formats_never_see_a_file() -> None:
     for form in ("TGA", "PCX", "ICNS", "PPM", "EPS"):
         try:
             content = saved(marked("RGB", ink=(0, 0, 0)), form)

@@ -138,7 +138,7 @@ def test_images_of_a_document_s_json_are_those_beside_it(tmp_path: Path, fixture
     assert moved.pages[0].reader == "here"
 
 
-def test_engines_and_their_cache_stay_with_the_host(tmp_path: Path, fixtures: Path) -> None:
+def test_engines_and_their_cache_stay_with_the_host(fixtures: Path) -> None:
     path, engine, cache = fixtures / "page.png", Engine(), OCRCache()
     document = open_document(path, ocr=engine, cache=cache, reader="process")
     assert document == open_document(path, ocr=engine, cache=cache)

@@ -312,7 +312,7 @@ def test_a_refused_artifact_and_a_taken_port_never_start(tmp_path: Path) -> None
         assert refused.value.code == "ADDRESS_IN_USE"
 
 
-def test_a_server_that_is_told_to_stop_finishes_what_it_took(tmp_path: Path) -> None:
+def test_a_server_that_is_told_to_stop_finishes_what_it_took() -> None:
     pytest.importorskip("onnxruntime", reason="runs the sample's graph")
     command = [sys.executable, "-m", "hushdoc", "serve", f"invoices={MODEL}", "--port", "0"]
     with subprocess.Popen(

@@ -145,7 +145,7 @@ def test_files_are_read_in_processes_and_answered_in_their_order(server: Running
     assert (second["document_id"], second["error"]["code"]) == ("torn.pdf", "UNSUPPORTED_FORMAT")
 
 
-def test_redaction_leaves_what_the_library_leaves(server: Running, tmp_path: Path) -> None:
+def test_redaction_leaves_what_the_library_leaves(server: Running) -> None:
     # A tiny model of random weights finds something to remove in any words.
     reply = server.form("/v1/redact", ("words.json", json.dumps(WORDS).encode()), model="fields")
     assert (reply.status, reply.headers["content-type"]) == (200, "application/zip")
@@ -534,7 +534,7 @@ def test_a_store_that_is_read_again_remembers_what_it_obeyed(tmp_path: Path) -> 
     assert (found.trust.min_revocation_sequence, found.trust.obeyed) == (5, Obeyed())
 
 
-def test_a_model_that_expires_or_whose_policy_is_lost_stops(tmp_path: Path) -> None:
+def test_a_model_that_expires_or_whose_policy_is_lost_stops() -> None:
     policy = hushdoc_tiny.policy(max_age_days=30)
     served = Served.load("t", hushdoc_tiny.sealed_table("kie"), policy, Runtime())
     lost = HushdocError("The policy is gone. Bring it back.", code="BAD_POLICY")

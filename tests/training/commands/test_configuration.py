@@ -133,9 +133,7 @@ def test_every_option_has_a_type_that_toml_can_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["private", "public"])
-def test_a_run_leaves_a_configuration_that_trains_so_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str
-) -> None:
+def test_a_run_leaves_a_configuration_that_trains_so_again(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "run.toml"
     settings = "public = true" if mode == "public" else 'epsilon = 3\nlabel = ["total"]\nsteps = 1'
     path.write_text(f"{DATA}documents = 4\n{settings}\n")

@@ -69,7 +69,7 @@ def test_a_switch_that_is_turned_off_as_it_is_anyway_asks_for_nothing(tmp_path: 
 
 
 def test_providers_train_on_batches_of_their_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     told = ("--data", str(tmp_path / "gone"), "--batch-size", "2", "--out", str(tmp_path / "run"))
     assert main(["train", "docvqa", *told, "--algorithm", "fl-provider-dp"]) == 3

@@ -149,7 +149,7 @@ def test_a_mark_is_on_the_disk_before_the_number_is_handed_out(tmp_path: Path) -
         assert tuning(receipts.claim_of(made, "pages")) == "unaccounted"
 
 
-def test_numbers_that_the_disk_could_not_note_are_not_handed_out(tmp_path: Path) -> None:
+def test_numbers_that_the_disk_could_not_note_are_not_handed_out() -> None:
     view = PrivateView()
 
     def full(read: Read) -> None:

@@ -92,7 +92,7 @@ def test_a_run_reserves_charges_closes_and_states_all_runs(
 
 
 def test_a_restored_backup_does_not_undercount_the_run_that_it_has_forgotten(
-    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: Train, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train("first")
     backup = ledger.path.read_bytes()
@@ -356,7 +356,7 @@ def test_a_disk_that_is_too_small_is_told_before_a_step_is_charged(
 
 
 def test_a_resumed_run_says_how_many_steps_left_nothing(
-    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: Train, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ended(optimizer: Any, settings: Any, number: int, steps: int) -> None:
         if number == 4:

@@ -107,7 +107,7 @@ def test_all_weights_keep_their_names_and_an_encoder_that_moves_is_refused(
 
 
 def test_dropout_is_drawn_inside_the_model(
-    small_start: Start, receipts: list[LabelledDocument]
+    small_start: Start,
 ) -> None:
     settings = PrivateSettings(trained="output", dropout=0.1)
     model, _ = private.trained_part(small_start, settings, device=CPU)

@@ -87,7 +87,7 @@ def test_factors_of_low_rank_are_merged_beside_a_whitened_layer(
 
 
 def test_models_that_read_images_are_scaled_with_them(
-    publish: Callable[..., Path], tmp_path: Path
+    publish: Callable[..., Path],
 ) -> None:
     sizes = {"coordinate_size": 8, "shape_size": 8, "input_size": 32, "patch_size": 16}
     folder = publish("layoutlmv3", **sizes)
