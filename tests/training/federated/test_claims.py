@@ -252,7 +252,7 @@ def test_clients_whose_settings_differ_have_no_claim() -> None:
     alike = {name: ClaimDetails(settings={"backend": "one-by-one"}) for name in NAMES}
     assert claim_of(checks=alike).training["backend"] == "one-by-one"
     other = {**alike, "west": ClaimDetails(settings={"backend": "book-keeping"})}
-    with pytest.raises(PrivacyError, match="west tells of a self-test with another backend") as refused:
+    with pytest.raises(PrivacyError, match="west tells .* another backend") as refused:
         claim_of(checks=other)
     assert refused.value.code == "NOT_AS_PLANNED"
 

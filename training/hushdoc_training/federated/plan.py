@@ -34,7 +34,7 @@ from hushdoc_training.federated.adversaries import (
 from hushdoc_training.federated.participation import ALL, PARTICIPATIONS, Participation
 from hushdoc_training.federated.secure_sum import ALL_OR_NOTHING, THRESHOLD
 from hushdoc_training.federated.shares import Grid, Shares
-from hushdoc_training.privacy.plan import not_as_planned, positive_norm, require_positive
+from hushdoc_training.privacy.plan import not_as_planned, require_norm, require_positive
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.privacy.spending import ACCOUNTANTS, spending_of
 from hushdoc_training.receipt import DIFFERENCE, Receipt
@@ -127,7 +127,7 @@ class FederatedPlan(Record):
         for name in ("rounds", "local_steps", "places"):
             arguments.integer(getattr(self, name), what=name)
         require_positive(clipping_norm=self.clipping_norm, sampling_rate=self.sampling_rate)
-        positive_norm(self.clipping_norm)
+        require_norm(self.clipping_norm)
         contradiction = self._contradiction()
         if contradiction is not None:
             raise ValueError(f"{contradiction}.")
