@@ -199,7 +199,8 @@ class Encoder:
     def encode_text(self, text: str) -> EncodedPage:
         """Returns the tokens of a plain text, whose boxes are zeros; it must be valid Unicode.
 
-        Words are what the tokenizer's own rules split the text into.
+        Words are what the tokenizer's own rules split the text into. Of one that is longer than a
+        window, such as a paragraph of a script without spaces, each token counts as a word.
         """
         try:
             text.encode("utf-8")
@@ -208,15 +209,15 @@ class Encoder:
                 f"The text is {text[:40]!a}, which is not valid Unicode ({error.reason}). Correct "
                 "its decoding."
             ) from error
-        ids, words, cut = [], [], []
+        ids, words = [], []
         num_words = 0
         for piece in _pieces(text):
             with _tokenizer_errors("can't be used"):
                 encoding = self._tokenizer.encode(piece, add_special_tokens=False)
-            piece_ids, piece_words, piece_cut = self._fitting(encoding)
+            piece_ids, piece_words = _tokens(encoding)
+            piece_words = _taken_apart(piece_words, self.preprocessing.capacity)
             ids.append(piece_ids)
             words.append(piece_words + num_words)
-            cut += [word + num_words for word in piece_cut]
             num_words += int(piece_words[-1]) + 1 if len(piece_words) else 0
         all_ids, word_of = np.concatenate(ids), np.concatenate(words)
         return EncodedPage(
@@ -225,7 +226,7 @@ class Encoder:
             words=word_of,
             first=np.diff(word_of, prepend=-1) != 0,
             num_words=num_words,
-            cut_words=tuple(cut),
+            cut_words=(),
             unknown_words=self._unknown(all_ids, word_of),
         )
 
@@ -245,25 +246,13 @@ class Encoder:
         with _tokenizer_errors("can't be used"):
             return str(self._tokenizer.decode([int(token) for token in ids]))
 
-    def _fitting(self, encoding: Any) -> tuple[IntArray, IntArray, tuple[int, ...]]:
+    def _fitting(self, encoding: Any) -> tuple[IntArray, IntArray, list[int]]:
         """Returns tokens, their words, and words of which a window can't hold all tokens."""
-        ids: list[int] = []
-        words: list[int] = []
-        cut: list[int] = []
-        length = 0
-        previous = -1
-        for token, word in zip(encoding.ids, encoding.word_ids, strict=True):
-            if word is None:  # a token of no word; none was asked for
-                continue
-            length = length + 1 if word == previous else 1
-            previous = word
-            if length > self.preprocessing.capacity:
-                if length == self.preprocessing.capacity + 1:
-                    cut.append(word)
-                continue
-            ids.append(token)
-            words.append(word)
-        return np.asarray(ids, dtype=np.int64), np.asarray(words, dtype=np.int64), tuple(cut)
+        ids, words = _tokens(encoding)
+        capacity = self.preprocessing.capacity
+        places = _places_in_words(words)
+        cut = words[places == capacity].tolist()
+        return ids[places < capacity], words[places < capacity], cut
 
     def _unknown(self, ids: IntArray, words: IntArray) -> tuple[int, ...]:
         """Returns the words of which the tokenizer does not know some character."""
@@ -328,6 +317,27 @@ def _tokenizer_errors(found: str, *, in_full: bool = False) -> Iterator[None]:
             f"The tokenizer {found}: {why}. Expected a Hugging Face tokenizer.json "
             "whose parts fit each other; export the artifact again."
         ) from error
+
+
+def _tokens(encoding: Any) -> tuple[IntArray, IntArray]:
+    """Returns the tokens of an encoding, and the word of each; special ones are of none."""
+    pairs = [pair for pair in zip(encoding.ids, encoding.word_ids, strict=True) if None not in pair]
+    table = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+def _places_in_words(words: IntArray) -> IntArray:
+    """Returns for each token how many tokens of its word are before it."""
+    numbers = np.arange(len(words))
+    first = np.diff(words, prepend=-1) != 0
+    return numbers - np.maximum.accumulate(np.where(first, numbers, 0))
+
+
+def _taken_apart(words: IntArray, capacity: int) -> IntArray:
+    """Returns numbers of words where each token of one longer than a window is a word."""
+    places = _places_in_words(words)
+    long = np.isin(words, words[places == capacity])
+    return words + np.cumsum(long & (places > 0))
 
 
 def _groups(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:

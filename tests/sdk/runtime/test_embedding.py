@@ -230,10 +230,13 @@ def test_any_text_has_a_vector_or_says_why_not(model: EmbeddingModel, text: str)
     assert answer.coverage[0] == 1 or answer.warnings
 
 
-def test_what_no_window_holds_is_told(model: EmbeddingModel) -> None:
-    answer = model.embed_texts(["b " + "a" * 90])
-    assert answer.coverage == (0.5,)
-    assert "exceed one whole window" in answer.warnings[0]
+def test_words_that_no_window_holds_are_read_whole(model: EmbeddingModel, encoder: Any) -> None:
+    text = "b " + "a" * 90
+    answer = model.embed_texts([text])
+    assert (answer.coverage, answer.warnings, answer.num_windows) == ((1,), (), (2,))
+    ids = token_ids(text)
+    expected = np.concatenate([states(encoder, ids[:62]), states(encoder, ids[62:])]).mean(axis=0)
+    assert answer.vector @ direction(expected) == pytest.approx(1, abs=1e-5)
 
 
 def test_the_answer_survives_json_and_cannot_be_changed(model: EmbeddingModel) -> None:

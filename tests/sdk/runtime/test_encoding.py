@@ -222,14 +222,30 @@ def test_a_tokenizer_that_fails_on_a_text_is_an_artifact_error_without_its_words
 
 
 def test_a_plain_text_has_the_tokens_of_its_words() -> None:
-    encoded = ENCODER.encode_text("ab  c\n" + "abcde" * 3 + " \u200b dea")
+    encoded = ENCODER.encode_text("ab  c\n" + "abcdeabc" + " \u200b dea")
     assert encoded.words.tolist() == [0, 0, 1, *[2] * 8, 3, 3, 3]
-    assert encoded.cut_words == (2,)
+    assert encoded.cut_words == ()
     assert encoded.num_words == 4
     assert not encoded.boxes.any()
     assert encoded.boxes.shape == (14, 4)
     empty = ENCODER.encode_text("")
     assert (empty.ids.shape, empty.num_words) == ((0,), 0)
+
+
+def test_a_plain_text_without_spaces_is_read_whole() -> None:
+    """A SentencePiece tokenizer takes a paragraph without spaces for one word."""
+    letters = ["<unk>", "\u2581", *"请款单号码"]
+    tokenizer = Tokenizer(models.Unigram([(letter, -1.0) for letter in letters], 0, False))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    encoder = Encoder(tokenizer.to_str(), PREPROCESSING)
+    encoded = encoder.encode_text("请款单 " + "请款单号码" * 3 + "坏 单")
+    own = encoder.text_ids("请款单 " + "请款单号码" * 3 + "坏 单")
+    assert encoded.ids.tolist() == own.tolist()
+    assert encoded.words.tolist() == [*[0] * 4, *range(1, 18), 18, 18]
+    assert (encoded.num_words, encoded.cut_words, encoded.unknown_words) == (19, (), (17,))
+    # Windows are full, and overlap as those of texts with spaces do.
+    assert windows.split(encoded, capacity=8, overlap=3) == [(0, 8), (5, 13), (10, 18), (15, 23)]
+    assert windows.coverage([encoded]) == 18 / 19
 
 
 @given(
