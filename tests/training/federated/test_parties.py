@@ -132,6 +132,49 @@ def test_a_client_of_which_nothing_was_drawn_sends_noise(
     assert 0.3 < np.sqrt(np.mean(rows.astype(float) ** 2)) / width < 2
 
 
+def agreed_by(client: Client) -> list[bytearray]:
+    """Returns the secrets that a client has agreed on, as it holds them now."""
+    found = [chain._secret for chain in client._summing._agreed.values()]
+    assert len(found) == 2
+    assert all(any(secret) for secret in found)
+    return found
+
+
+def test_what_clients_agreed_on_is_erased_when_the_coordinator_ends_the_run(
+    tmp_path: Path,
+) -> None:
+    federation = Federation(tmp_path, plan())
+    found: list[bytearray] = []
+
+    def hook(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+        if frame.phase == frames.CLOSE:
+            found.extend(agreed_by(federation.clients[client]))
+        return (data,)
+
+    drive(federation.coordinator, Through(federation, hook))
+    assert len(found) == 6
+    assert not any(any(secret) for secret in found)
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, MemoryError])
+def test_what_a_client_agreed_on_is_erased_however_it_ends(
+    end: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federation = Federation(tmp_path, plan())
+    run = federation.coordinator
+    drive(run, federation.transport(), stop=lambda: run.begun == 2)
+    found = agreed_by(federation.clients["second"])
+
+    def ended(*_: object) -> None:
+        raise end
+
+    monkeypatch.setattr(resident, "serve", ended)
+    way: Any = None
+    with pytest.raises(end):
+        resident.take_part(federation.clients["second"], way, pytest.fail)
+    assert not any(any(secret) for secret in found)
+
+
 # Who dies when, and what becomes of the round: with masks that need all, it is aborted.
 
 

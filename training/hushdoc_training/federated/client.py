@@ -184,6 +184,10 @@ class Client:
         """Forgets a round that nobody has gone on with for a long time."""
         self._summing.tick(now)
 
+    def leave(self) -> None:
+        """Erases what was agreed on with others; whoever drives the client calls it at the end."""
+        self._summing.leave()
+
     def news(self) -> list[str]:
         """Returns what went wrong since the last call, in words for the documents' owner alone.
 
@@ -273,6 +277,7 @@ class Client:
     def _close(self, frame: Frame) -> list[bytes]:
         self._account.close()
         self.closed = True
+        self.leave()
         account = self._account
         told = Testimony.of(account.taken, account.receipt, self._checks).encoded()
         return [self._said(frames.RECEIPT, frame.round, account.testify(told))]

@@ -176,6 +176,8 @@ def simulate(
             )
             for client, documents in held.items()
         }
+        for one in clients.values():
+            parties.callback(one.leave)
         coordinator = parties.enter_context(
             coordinator_of(roster, party_keys[COORDINATOR], start, folder=out / COORDINATOR)
         )

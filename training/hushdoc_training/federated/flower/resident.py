@@ -41,13 +41,18 @@ class Answers:
 def take_part(client: Client, way: Way, report: Callable[[str], None]) -> None:
     """Takes part in a run until its coordinator ends it; see `transport.serve`.
 
+    However it ends, the client's secrets of sums are erased.
+
     Args:
         client: Goes on where its account stands.
         way: To the server.
         report: Is told what the client refused and why, for the documents' owner alone, and why a
             courier had to be started again.
     """
-    serve(Answers(client, report), way, report)
+    try:
+        serve(Answers(client, report), way, report)
+    finally:
+        client.leave()
 
 
 def coordinate(
