@@ -143,7 +143,7 @@ def decode(
 
     Args:
         data: What came in.
-        keys: Of all parties that may send, by name; a revoked party is left out.
+        keys: Of all parties that may send, by name.
         run: Name of the run that is going on.
         roster: Digest of the roster that was approved.
         recipient: Who reads it; frames for EVERYBODY are read too.
@@ -268,8 +268,8 @@ def _require_signed(
     key = keys.get(header.sender)
     if key is None:
         raise FrameError(
-            f"A frame says that it is of {short_repr(header.sender)}, of whom no key is known, or "
-            "whose key is revoked. Only parties of the roster are listened to.",
+            f"A frame says that it is of {short_repr(header.sender)}, who may send nothing here. "
+            "Only parties of the roster are listened to.",
             code="UNKNOWN_SENDER",
         )
     public = key.public_bytes_raw()
