@@ -236,6 +236,25 @@ def test_as_many_as_may_be_silent_need_never_be_there(tmp_path: Path) -> None:
     assert federation.charged()["third"] == 0
 
 
+def test_a_wrong_share_makes_nobody_missing_and_all_who_may_have_sent_it_are_named(
+    tmp_path: Path,
+) -> None:
+    federation = Federation(tmp_path, plan(**MODES["threshold"]))
+
+    def hook(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+        if client == "third" and frame.round == 1 and frame.sender == client:
+            return ()  # who is silent is missing all the same
+        if (frame.phase, client) == (frames.ANSWER, "fourth"):
+            return (signed(federation, frame, client, payload=bytes(len(frame.payload))),)
+        return (data,)
+
+    drive(federation.coordinator, Through(federation, hook))
+    attempts = federation.coordinator.attempts
+    assert {attempt.outcome for attempt in attempts} == {"SECRET_NOT_REBUILT"}
+    assert [attempt.missing for attempt in attempts] == [(), ("third",), ()]
+    assert all("one of first, fourth, second answered" in attempt.reason for attempt in attempts)
+
+
 def test_a_run_stops_once_somebody_has_missed_three_rounds(tmp_path: Path) -> None:
     federation = Federation(tmp_path, plan(rounds=9))
     gone = Through(

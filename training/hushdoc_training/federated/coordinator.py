@@ -81,6 +81,7 @@ class Attempt:
     Attributes:
         round: Its number, from 1.
         outcome: STEPPED, or the code of why not.
+        reason: Why not, in words.
         missing: Clients that did not answer.
         refused: What some of them said instead, by name: the code of an error.
         seconds: From its beginning.
@@ -90,6 +91,7 @@ class Attempt:
 
     round: int
     outcome: str
+    reason: str
     missing: tuple[str, ...]
     refused: Mapping[str, str]
     seconds: float
@@ -373,19 +375,19 @@ class Coordinator:
             return False
         if aborted is None:
             assert summing.total is not None
-            outcome, known = STEPPED, {*self._progress.took_part}
+            outcome, reason, known = STEPPED, "", {*self._progress.took_part}
             self._progress.took_part = sorted(known | set(summing.survivors))
             self._write_progress()
             self._stepped(summing.total)
             missing = tuple(name for name in self._members if name not in summing.survivors)
         else:
             self._progress.aborted.append(self.begun)
-            outcome, missing = aborted.code, aborted.clients
+            outcome, reason, missing = aborted.code, aborted.reason, aborted.clients
         missed = self._progress.missed
         for name in self._members:
             missed[name] = missed.get(name, 0) + 1 if name in missing else 0
         self._write_progress()
-        self._note(outcome, missing, seconds=now - self._began)
+        self._note(outcome, reason, missing, seconds=now - self._began)
         return True
 
     def _stepped(self, total: Integers) -> None:
@@ -403,10 +405,11 @@ class Coordinator:
         atomic_files.write_file(self._folder / STATE, content)
         self.weights = weights
 
-    def _note(self, outcome: str, missing: tuple[str, ...], *, seconds: float) -> None:
+    def _note(self, outcome: str, reason: str, missing: tuple[str, ...], *, seconds: float) -> None:
         attempt = Attempt(
             round=self.begun,
             outcome=outcome,
+            reason=reason,
             missing=missing,
             refused=dict(self._refused),
             seconds=seconds,

@@ -56,7 +56,7 @@ class Aborted:
     Attributes:
         code: TOO_FEW_CLIENTS; SECRET_NOT_REBUILT where shares give not what was advertised.
         reason: In words.
-        clients: Who is missing, or whose secret it is.
+        clients: Who is missing. Nobody is for the sake of a wrong share: it may be anybody's.
     """
 
     code: str

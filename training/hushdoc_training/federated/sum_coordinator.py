@@ -246,20 +246,21 @@ class SumCoordinator:
 
     def _unmask(self, held: _Round, arrived: dict[str, bytes]) -> list[Frame]:
         """Rebuilds each survivor's seed and each other's key, and takes their masks away."""
-        present = list(held.public)
+        present, used = list(held.public), list(arrived)[: self.terms.threshold]
         for number, name in enumerate(held.sharing):
             cut = slice(number * SHARE_BYTES, (number + 1) * SHARE_BYTES)
             shares = {
-                present.index(holder) + 1: int.from_bytes(content[cut], "little")
-                for holder, content in list(arrived.items())[: self.terms.threshold]
+                present.index(holder) + 1: int.from_bytes(arrived[holder][cut], "little")
+                for holder in used
             }
             secret = secret_sharing.rebuilt(shares).to_bytes(SHARE_BYTES, "little")
             remove = self._remove_own if name in held.survivors else self._remove_pairs
             if not remove(held, name, secret):
                 return self._abort(
                     "SECRET_NOT_REBUILT",
-                    f"the secret of {name} that shares give is not the one that it advertised",
-                    (name,),
+                    f"answers do not give back what {name} advertised: it shared something else, "
+                    f"or one of {', '.join(used)} answered with a wrong share",
+                    tuple(sorted(held.lost)),
                 )
         return self._finish(held)
 
