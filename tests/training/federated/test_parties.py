@@ -413,11 +413,14 @@ def test_a_client_with_a_full_disk_computes_nothing_and_says_so(
     assert federation.charged() == {"first": 3, "second": 2, "third": 3}
 
 
+@pytest.mark.parametrize("kind", [PrivacyError, MemoryError, RuntimeError])
 def test_what_a_document_made_fail_has_one_code_and_is_not_waited_for(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch
+    kind: type[Exception], federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    more = {"code": "OTHER_DOCUMENTS"} if kind is PrivacyError else {}
+
     def failed(weights: object, number: int) -> None:
-        raise PrivacyError("This provider left something in the model.", code="OTHER_DOCUMENTS")
+        raise kind("This provider left something in the model.", **more)
 
     monkeypatch.setattr(federation.updates["second"], "compute", failed)
     drive(federation.coordinator, federation.transport())
@@ -425,11 +428,38 @@ def test_what_a_document_made_fail_has_one_code_and_is_not_waited_for(
     assert "This provider" in str(federation.clients["second"].problems[0])
     assert set(federation.charged().values()) == {3}
     assert federation.clients["first"].news() == []
-    (told, *more) = federation.clients["second"].news()
+    (told, *later) = federation.clients["second"].news()
     assert told.startswith("CLIENT_FAILED: The client's own round 1 failed")
     assert "This provider left something" in told
-    assert len(more) == 2
+    assert kind is PrivacyError or kind.__name__ in told
+    assert len(later) == 2
     assert federation.clients["second"].news() == []
+
+
+@pytest.mark.parametrize("phase", [frames.MODEL, frames.ADVERTISE, frames.CLOSE])
+def test_what_fails_outside_of_computing_ends_no_client_either(
+    phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federation = Federation(tmp_path, plan(**MODES["threshold"]))
+    second, said = federation.clients["second"], []
+    answered = second._answered
+
+    def failed(frame: frames.Frame, now: float) -> list[bytes]:
+        if frame.phase == phase:
+            raise MemoryError
+        return answered(frame, now)
+
+    def hook(client: str, frame: frames.Frame, data: bytes) -> Iterable[bytes]:
+        if (frame.sender, frame.phase) == ("second", frames.REFUSE):
+            said.append(bytes(frame.payload))
+        return (data,)
+
+    monkeypatch.setattr(second, "_answered", failed)
+    drive(federation.coordinator, Through(federation, hook))
+    assert set(said) == {b'{"code":"CLIENT_FAILED"}'}
+    assert federation.coordinator.aborted == ()
+    assert second._summing.place is None
+    assert all("MemoryError()" in told for told in second.news())
 
 
 def test_an_owner_is_told_what_a_client_refused_and_not_what_came_again(tmp_path: Path) -> None:

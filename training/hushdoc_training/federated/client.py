@@ -173,12 +173,10 @@ class Client:
             self._note(error)
             return []
         except HushdocError as error:
-            self._note(error)
-            code = error.code if isinstance(error, PrivacyError) else "CLIENT_FAILED"
-            refusal = strict_json.dumps({"code": code})
-            # At the place of the frame that was refused: what is older than a client's own last
-            # frame is dropped, and the coordinator would wait for it.
-            return [self._said(frames.REFUSE, frame.round, refusal, attempt=frame.attempt)]
+            return self._refused(frame, error)
+        except Exception as error:  # out of memory, or a mistake of ours
+            self._summing.close()
+            return self._refused(frame, _failed(f"Answering '{frame.phase}' failed", error))
 
     def tick(self, now: float) -> None:
         """Forgets a round that nobody has gone on with for a long time."""
@@ -196,6 +194,15 @@ class Client:
         told = list(self._untold)
         self._untold.clear()
         return told
+
+    def _refused(self, frame: Frame, error: HushdocError) -> list[bytes]:
+        """Keeps why a frame is refused, and returns what the coordinator is told: a code alone."""
+        self._note(error)
+        code = error.code if isinstance(error, PrivacyError) else "CLIENT_FAILED"
+        refusal = strict_json.dumps({"code": code})
+        # At the place of the frame that was refused: what is older than a client's own last
+        # frame is dropped, and the coordinator would wait for it.
+        return [self._said(frames.REFUSE, frame.round, refusal, attempt=frame.attempt)]
 
     def _note(self, error: HushdocError) -> None:
         self.problems.append(error)
@@ -251,11 +258,10 @@ class Client:
         """
         try:
             return self._noised(self._update.compute(weights, number))
-        except HushdocError as error:
-            raise FederatedRunError(
-                f"The client's own round {number} failed and stays charged: {error}",
-                code="CLIENT_FAILED",
-            ) from error
+        except Exception as error:
+            failed = _failed(f"The client's own round {number} failed and stays charged", error)
+        # Out here it keeps no traceback, which would hold what the round had in memory.
+        raise failed
 
     def _noised(self, total: Integers) -> Integers:
         """Returns a sum with this client's noise, if the plan shares it; the receipt is kept."""
@@ -325,6 +331,14 @@ def _bad_model(frame: Frame, found: str) -> InputError:
         f"The model of round {frame.round} has {found}. Ask the coordinator what it sends.",
         code="BAD_MODEL",
     )
+
+
+def _failed(what: str, error: Exception) -> FederatedRunError:
+    """Returns what stands for an error here, whatever it was."""
+    why = str(error)
+    if not isinstance(error, HushdocError):
+        why = f"{error!r}. If memory is not short and it comes again, stop and report it"
+    return FederatedRunError(f"{what}: {why}", code="CLIENT_FAILED")
 
 
 def _not_planned(found: str) -> PrivacyError:
