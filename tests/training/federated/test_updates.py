@@ -108,6 +108,37 @@ def test_sums_of_several_clients_add_up_to_that_of_one() -> None:
     assert np.abs(total * STEP - expected).max() < 1e-6
 
 
+def second_round(kind: type[Any], *, fails: bool) -> np.ndarray:
+    """Returns the sum of the second round, after one in which memory may have been short."""
+    model = small_model()
+    of_examples = squares(model)
+    left: list[int] = []
+
+    def short(examples: Sequence[torch.Tensor]) -> torch.Tensor:
+        if left and not left.pop():
+            raise MemoryError
+        return of_examples(examples)
+
+    with client(kind, model, [[0, 2, 8], [1, 5]], losses=short) as made:
+        start = weights(model)
+        if fails:
+            left += [0, 1, 1]
+            with pytest.raises(MemoryError):
+                made.compute(start, 1)
+        else:
+            made.compute(start, 1)
+        torch.manual_seed(0)
+        found: np.ndarray = made.compute(start, 2)
+    return found
+
+
+@pytest.mark.parametrize("kind", [FeAm, ProviderUpdates])
+def test_nothing_of_a_round_that_failed_is_in_the_next(kind: type[Any]) -> None:
+    found = second_round(kind, fails=True)
+    np.testing.assert_array_equal(found, second_round(kind, fails=False))
+    assert found.any()
+
+
 @pytest.mark.parametrize(("drawn", "at_once"), [(80, 64), (200, 25), (1300, 3)])
 def test_of_more_records_than_expected_fewer_are_added_at_once(drawn: int, at_once: int) -> None:
     """So that the error of float32 is what the grid allows for, however many are drawn."""
