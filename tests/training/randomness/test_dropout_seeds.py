@@ -13,6 +13,7 @@ from private_simulator import example_records, flat, make_plan, small_model, tra
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from hushdoc_training.privacy.clipping.replayed_draws import ReplayedDraws
 from hushdoc_training.privacy.engine import BACKENDS
 from hushdoc_training.randomness import dropout_seeds
 
@@ -162,6 +163,30 @@ def test_steps_of_two_threads_take_turns() -> None:
     with dropout_seeds.secret([]):
         other.start()
         assert not inside.wait(0.2)
+    other.join()
+    assert not torch.equal(drawn[0], foretold)
+    assert torch.equal(torch.rand(3), foretold)
+
+
+def test_a_step_waits_for_the_self_test_of_another_thread() -> None:
+    """Which draws the same again and again, from what the program had seeded."""
+    torch.manual_seed(7)
+    foretold = torch.rand(3)
+    torch.manual_seed(7)
+    inside, rewound, drawn = threading.Event(), threading.Event(), []
+
+    def draw() -> None:
+        with dropout_seeds.secret([]):
+            inside.set()
+            rewound.wait(5)
+            drawn.append(torch.rand(3))
+
+    other = threading.Thread(target=draw)
+    with ReplayedDraws() as replay:
+        other.start()
+        assert not inside.wait(0.2)
+        replay.rewind()
+        rewound.set()
     other.join()
     assert not torch.equal(drawn[0], foretold)
     assert torch.equal(torch.rand(3), foretold)

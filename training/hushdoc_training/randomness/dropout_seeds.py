@@ -26,7 +26,9 @@ ASSUMED = (
     "of torch, numpy and Python, which every step seeds from the operating system"
 )
 
-_generators = forking.Lock()
+DEFAULTS = forking.Lock()
+"""Held by whoever sets the default generators, which are the process's: another thread would put
+back what the program had seeded while this one computes."""
 
 _WORDS = 624
 _STATE = slice(24, 24 + 8 * _WORDS)  # after seed, count and flags; before a normal that was kept
@@ -84,9 +86,7 @@ def _restored(parameters: Iterable[torch.Tensor]) -> Iterator[list[torch.Generat
     """Yields torch's default generators; after the block all default ones are as before."""
     generators = [torch.default_generator, *_on_devices(parameters)]
     with ExitStack() as stack:
-        # The generators are the process's: a block of another thread's would put back in the middle
-        # of this one what the program had seeded.
-        stack.enter_context(_generators)
+        stack.enter_context(DEFAULTS)
         for generator in generators:
             stack.callback(generator.set_state, generator.get_state())
         stack.callback(random.setstate, random.getstate())

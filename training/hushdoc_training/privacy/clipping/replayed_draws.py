@@ -11,6 +11,8 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 from torch.overrides import TorchFunctionMode
 
+from hushdoc_training.randomness import dropout_seeds
+
 _DROPOUTS = {
     F.dropout,
     F.dropout1d,
@@ -24,7 +26,10 @@ _DEVICES = ("cpu", "cuda")
 
 
 class ReplayedDraws:
-    """The state of every generator that a model may draw from: torch's, NumPy's and Python's."""
+    """The state of every generator that a model may draw from: torch's, NumPy's and Python's.
+
+    Inside the block no other thread takes a private step: its draws would be replayed ones.
+    """
 
     def __init__(self) -> None:
         """Remembers the present state."""
@@ -32,12 +37,17 @@ class ReplayedDraws:
         self._states = self._now()
 
     def __enter__(self) -> Self:
-        """Returns itself."""
+        """Waits for other threads, and remembers the state that they leave."""
+        dropout_seeds.DEFAULTS.__enter__()
+        self._states = self._now()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Returns to the state that was remembered."""
-        self.rewind()
+        try:
+            self.rewind()
+        finally:
+            dropout_seeds.DEFAULTS.__exit__()
 
     def rewind(self) -> None:
         """Returns to the state that was remembered: what is drawn next is drawn again."""
