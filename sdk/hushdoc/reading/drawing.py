@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,6 +73,20 @@ def pages(file: File, *, password: str | None, limits: ReadingLimits) -> Documen
     )
 
 
+DrawPage = Callable[[Page], "Image.Image | None"]
+"""Returns a page's image as `page_image` does."""
+
+
+@contextmanager
+def kept_open() -> Iterator[DrawPage]:
+    """Yields what draws pages one after another, for which a PDF file of several is opened once.
+
+    All else is done, and checked, for each page: its file is read and compared with what was read.
+    """
+    with pdf.Drawer() as drawer:
+        yield partial(_page_image, drawer=drawer)
+
+
 def page_image(
     page: Page,
     *,
@@ -93,6 +110,18 @@ def page_image(
             the page's sides in the other order: the boxes are of one that was not turned upright.
         MissingExtraError: A package that its format needs is not installed.
     """
+    with pdf.Drawer() as drawer:
+        return _page_image(page, password=password, limits=limits, reader=reader, drawer=drawer)
+
+
+def _page_image(
+    page: Page,
+    *,
+    password: str | None = None,
+    limits: ReadingLimits | None = None,
+    reader: str | None = None,
+    drawer: pdf.Drawer,
+) -> Image.Image | None:
     advice = "Pass one of a document's `pages`."
     arguments.instance(page, Page, what="The page", advice=advice)
     if page.image is None:
@@ -109,19 +138,32 @@ def page_image(
             f"{limits.max_pixels} in all are drawn. Correct its size, or raise the limit."
         )
     size = (page.width, page.height)
-    return (isolated.drawn if place == "process" else drawn)(
-        file, page.frame, size=size, password=password, limits=limits
-    )
+    if place == "process":
+        return isolated.drawn(file, page.frame, size=size, password=password, limits=limits)
+    return _drawn(file, page.frame, size=size, password=password, limits=limits, drawer=drawer)
 
 
 def drawn(
     file: File, frame: int, *, size: tuple[int, int], password: str | None, limits: ReadingLimits
 ) -> Image.Image:
     """Returns a page of a file in RGB and the given size."""
+    with pdf.Drawer() as drawer:
+        return _drawn(file, frame, size=size, password=password, limits=limits, drawer=drawer)
+
+
+def _drawn(
+    file: File,
+    frame: int,
+    *,
+    size: tuple[int, int],
+    password: str | None,
+    limits: ReadingLimits,
+    drawer: pdf.Drawer,
+) -> Image.Image:
     name, content = file.name, file.content
     with arguments.reading_as("a file of pages that can be drawn", name):
         if pdf.is_pdf(content):
-            return pdf.page_image(content, frame, size=size, id=name, password=password)
+            return drawer.page_image(content, frame, size=size, id=name, password=password)
         image = images.frame_image(content, frame, id=name, limits=limits)
         if image.size == size[::-1] != size:
             raise InputError(

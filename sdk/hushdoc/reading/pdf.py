@@ -10,8 +10,8 @@ import io
 import logging
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Self
 
 from hushdoc import arguments
 from hushdoc.document.limits import ReadingLimits
@@ -71,17 +71,32 @@ def drawing(content: bytes, *, id: str, password: str | None = None) -> Iterator
         yield draw
 
 
-def page_image(
-    content: bytes,
-    number: int,
-    *,
-    size: tuple[int, int],
-    id: str,
-    password: str | None = None,
-) -> Image.Image:
-    """Returns one page as `drawing` draws it."""
-    with drawing(content, id=id, password=password) as draw:
-        return draw(number, size)
+class Drawer:
+    """Draws pages of files one after another; a file stays open until another one's turn."""
+
+    def __init__(self) -> None:
+        """Opens no file yet."""
+        self._file: tuple[bytes, str | None] | None = None
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Returns itself, to be closed with the block."""
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Closes the last file."""
+        self._file = None
+        self._open.close()
+
+    def page_image(
+        self, content: bytes, number: int, *, size: tuple[int, int], id: str, password: str | None
+    ) -> Image.Image:
+        """Returns one page as `drawing` draws it."""
+        if self._file != (content, password):
+            self.__exit__()
+            self._draw = self._open.enter_context(drawing(content, id=id, password=password))
+            self._file = content, password
+        return self._draw(number, size)
 
 
 def _drawn(page: Any, size: tuple[int, int]) -> Image.Image:

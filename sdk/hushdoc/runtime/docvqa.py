@@ -245,12 +245,17 @@ class DocVQAModel(Model):
         elif image is None:
             readings = reader.read(list(rows), count=top_k, grounded=grounded)
         else:
+            from hushdoc.reading.drawing import kept_open
+
             page_of = rows.__getitem__
-            for number, own in groupby(sorted(rows, key=page_of), key=page_of):
-                pixels = images.pixels_of_page(document, number, image)
-                clock.count("encoding")
-                readings |= reader.read(list(own), count=top_k, grounded=grounded, pixels=pixels)
-                clock.count("model")
+            with kept_open() as draw:
+                for number, own in groupby(sorted(rows, key=page_of), key=page_of):
+                    pixels = images.pixels_of_page(document, number, image, draw)
+                    clock.count("encoding")
+                    readings |= reader.read(
+                        list(own), count=top_k, grounded=grounded, pixels=pixels
+                    )
+                    clock.count("model")
         clock.count("model")
         return readings
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from hushdoc.reading import ReadingLimits
+    from hushdoc.reading.drawing import DrawPage
 
 FITS = ("stretch", "crop")
 RESAMPLES = ("nearest", "bilinear", "bicubic", "lanczos")
@@ -130,11 +131,16 @@ def _middle(
     return image.crop((left, top, left + settings.width, top + settings.height))
 
 
-def pixels_of_page(document: Document, number: int, settings: ImagePreprocessing) -> Pixels:
+def pixels_of_page(
+    document: Document,
+    number: int,
+    settings: ImagePreprocessing,
+    draw: DrawPage | None = None,
+) -> Pixels:
     """Returns one page's image as a model reads it, drawn anew at each call; or NO_IMAGE."""
     from hushdoc.reading import page_image
 
-    image = page_image(document.pages[number])
+    image = (draw or page_image)(document.pages[number])
     if image is None:
         raise InputError(
             f"Page {number} of document '{document.id}' has no image, and the model reads the "
@@ -151,8 +157,11 @@ def page_pixels(document: Document, settings: ImagePreprocessing) -> Iterator[Pi
             f"Document '{document.id}' has no page, and the model reads images of pages. Open "
             "the file it came from."
         )
-    for number in range(len(document.pages)):
-        yield pixels_of_page(document, number, settings)
+    from hushdoc.reading.drawing import kept_open
+
+    with kept_open() as draw:
+        for number in range(len(document.pages)):
+            yield pixels_of_page(document, number, settings, draw)
 
 
 def with_image(

@@ -172,15 +172,18 @@ class KIEModel(FieldModel):
             found = self._run(pages, parts)
             clock.count("model")
             return found
+        from hushdoc.reading.drawing import kept_open
+
         outputs: dict[Window, FloatArray] = {}
-        for group in windows.by_pages(parts, at_once=PAGES_AT_ONCE):
-            drawn = {
-                number: images.pixels_of_page(document, number, image)
-                for number in {part.page: None for part in group}
-            }
-            clock.count("encoding")
-            outputs |= self._run(pages, group, drawn)
-            clock.count("model")
+        with kept_open() as draw:
+            for group in windows.by_pages(parts, at_once=PAGES_AT_ONCE):
+                drawn = {
+                    number: images.pixels_of_page(document, number, image, draw)
+                    for number in {part.page: None for part in group}
+                }
+                clock.count("encoding")
+                outputs |= self._run(pages, group, drawn)
+                clock.count("model")
         return outputs
 
     def _run(

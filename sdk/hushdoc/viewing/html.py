@@ -10,6 +10,7 @@ import base64
 import io
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from hushdoc import arguments
 from hushdoc.document.document import Document, required
@@ -18,6 +19,9 @@ from hushdoc.viewing import rendition
 from hushdoc.viewing.fields import ShownAnswer, ViewedField, score_note
 from hushdoc.viewing.markup import bullets, figures, page, paragraph, safe, section
 from hushdoc.viewing.overlay import Style, styles
+
+if TYPE_CHECKING:
+    from hushdoc.reading.drawing import DrawPage
 
 STYLE = """
 main { max-width: 90rem; }
@@ -95,16 +99,24 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
         parts.append(section("Where the words came from", paragraph(str(answer.source))))
     if document.text is not None:
         parts.append(section("Text", _plain(document.text, numbered, looks)))
-    for number, shown in enumerate(document.pages):
-        mine = [item for item in numbered if item[1].page == number]
-        parts.append(section(f"Page {number}", sheet(shown, mine, looks)))
+    from hushdoc.reading.drawing import kept_open
+
+    with kept_open() as draw:
+        for number, shown in enumerate(document.pages):
+            mine = [item for item in numbered if item[1].page == number]
+            parts.append(section(f"Page {number}", sheet(shown, mine, looks, draw)))
     return page(f"Fields of {document.id}", parts, style=STYLE, images=True)
 
 
-def sheet(shown: Page, numbered: Sequence[Numbered], looks: Mapping[str, Style]) -> str:
+def sheet(
+    shown: Page,
+    numbered: Sequence[Numbered],
+    looks: Mapping[str, Style],
+    draw: DrawPage | None = None,
+) -> str:
     """Returns a page with the boxes of its fields, beside their table."""
     boxes = "".join(_anchor(shown, item, looks) for item in numbered)
-    image = f'<div class="image"><img src="{_image(shown)}" alt="The page">{boxes}</div>'
+    image = f'<div class="image"><img src="{_image(shown, draw)}" alt="The page">{boxes}</div>'
     found = _table(numbered, looks) or paragraph("No field was found on this page.", style="soft")
     return f'<div class="sheet">{image}<div class="found">{found}</div></div>'
 
@@ -169,11 +181,11 @@ def _lines(text: str) -> str:
     return "\n".join(safe(line) for line in text.split("\n"))
 
 
-def _image(shown: Page) -> str:
+def _image(shown: Page, draw: DrawPage | None) -> str:
     """Returns a page's image, or a plain rendition of its words, as a data URI."""
     rendition.require_pillow()
     stream = io.BytesIO()
-    image = rendition.background(shown, None)
+    image = rendition.background(shown, None, draw)
     # A photo as PNG is many times larger; text on white is sharper as PNG.
     if shown.image is None or max(image.size) > _LONGEST_JPEG:
         image.save(stream, format="PNG", optimize=True)

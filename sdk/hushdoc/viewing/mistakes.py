@@ -94,11 +94,14 @@ def _document(result: DocumentResult, first: int) -> str:
     ]
     looks = {item.label: LOOKS[item.label.split(":")[0]] for item in shown}
     numbered = [(number, item, False) for number, item in enumerate(shown, start=first)]
-    sheets = [
-        html.sheet(found, [item for item in numbered if item[1].page == number], looks)
-        for number, found in enumerate(result.document.pages)
-        if any(item.page == number for item in shown)
-    ]
+    from hushdoc.reading.drawing import kept_open
+
+    with kept_open() as draw:
+        sheets = [
+            html.sheet(found, [item for item in numbered if item[1].page == number], looks, draw)
+            for number, found in enumerate(result.document.pages)
+            if any(item.page == number for item in shown)
+        ]
     return section(
         f"{result.document.id}: {len(result.missed)} missed, {len(result.wrong)} wrong", *sheets
     )

@@ -38,6 +38,8 @@ from hushdoc.viewing.rectangles import filled, hidden
 if TYPE_CHECKING:
     from PIL import Image
 
+    from hushdoc.reading.drawing import DrawPage
+
 MARK = "\u2588" * 5
 """What stands in a plain text where something was removed."""
 
@@ -140,13 +142,18 @@ class _Left:
         names = _image_names(original)
         if any(names):
             rendition.require_pillow()
-        left = (page.words for page in self.document.pages)
-        for page, name, boxes, words in zip(original.pages, names, self.covers, left, strict=False):
-            image = None if name is None else covered(page, boxes, [word.box for word in words])
-            if name is not None and image is not None:
-                stream = io.BytesIO()
-                image.save(stream, format="PNG")
-                yield name, stream.getvalue()
+        from hushdoc.reading.drawing import kept_open
+
+        rows = zip(original.pages, names, self.covers, self.document.pages, strict=False)
+        with kept_open() as draw:
+            for page, name, boxes, left in rows:
+                if name is None:
+                    continue
+                image = covered(page, boxes, [word.box for word in left.words], draw)
+                if image is not None:
+                    stream = io.BytesIO()
+                    image.save(stream, format="PNG")
+                    yield name, stream.getvalue()
         content = json.dumps(self.naming(original).to_dict(), ensure_ascii=True, indent=2)
         yield "document.json", (content + "\n").encode("ascii")
 
@@ -203,7 +210,9 @@ def unread_pages(document: Document) -> list[int]:
     return [n for n, page in enumerate(document.pages) if n in unread and page.image is not None]
 
 
-def covered(page: Page, boxes: Sequence[Box], left: Sequence[Box]) -> Image.Image | None:
+def covered(
+    page: Page, boxes: Sequence[Box], left: Sequence[Box], draw: DrawPage | None = None
+) -> Image.Image | None:
     """Returns a page's image under opaque boxes, without metadata; None where it has none.
 
     Letters stand beside the boxes of words that OCR wrote: in Tesseract's PDF files the last one
@@ -214,7 +223,7 @@ def covered(page: Page, boxes: Sequence[Box], left: Sequence[Box]) -> Image.Imag
 
     from hushdoc.reading import page_image
 
-    found = page_image(page)
+    found = (draw or page_image)(page)
     if found is None:
         return None
     image = Image.new("RGB", found.size)

@@ -13,6 +13,8 @@ from hushdoc.errors import InputError, LimitExceededError, needs_extra
 if TYPE_CHECKING:
     from PIL import Image, ImageFont
 
+    from hushdoc.reading.drawing import DrawPage
+
     Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
 
 MIN_WIDTH = 900
@@ -66,7 +68,9 @@ def require_pillow() -> None:
         import PIL  # noqa: F401
 
 
-def background(page: Page, image: Image.Image | Path | str | None) -> Image.Image:
+def background(
+    page: Page, image: Image.Image | Path | str | None, draw: DrawPage | None = None
+) -> Image.Image:
     """Returns the given image, else the page's own where its file is there, else a rendition."""
     from PIL import Image
 
@@ -75,7 +79,7 @@ def background(page: Page, image: Image.Image | Path | str | None) -> Image.Imag
     found = image
     kept = page.image
     if found is None and (kept.is_file() if isinstance(kept, Path) else kept is not None):
-        found = page_image(page)
+        found = (draw or page_image)(page)
     if found is None:
         return _rendition(page)
     drawn = found if isinstance(found, Image.Image) else _opened(Path(found), page)

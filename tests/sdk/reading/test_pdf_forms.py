@@ -5,16 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import hushdoc_pdf_files as pdfs
 import pytest
+from hushdoc_documents import nothing_found
 from PIL import Image
 
+from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Word
 from hushdoc.errors import LimitExceededError
-from hushdoc.reading import OCRCache, open_document, pdf, pdf_forms
+from hushdoc.reading import OCRCache, drawing, open_document, pdf, pdf_forms
 from hushdoc.reading.pdf_forms import MAX_FIELDS
+from hushdoc.runtime.images import ImagePreprocessing, page_pixels
+from hushdoc.viewing import redaction
+from hushdoc.viewing.html import to_html
 
 FIRST = 12
 """Number of the first object of a file with one page."""
@@ -176,22 +182,63 @@ class Engine:
         return [Word(text="hi", box=Box(x0=1, y0=1, x1=9, y1=9))]
 
 
-def test_a_form_is_walked_once_and_not_for_each_page_that_ocr_reads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    walked: list[str] = []
+PAGES = pdfs.file(
+    [pdfs.shown("Total")] * 9,
+    objects=[f"<< /T (a) {WIDGET} >>".encode()],
+    catalog="/AcroForm << /Fields [28 0 R] >>",
+)
+
+
+@pytest.fixture
+def walked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Returns the files whose forms are walked."""
+    found: list[str] = []
     look = pdf_forms.require_bounded
 
     def counted(file: Any, id: str) -> None:
-        walked.append(id)
+        found.append(id)
         look(file, id)
 
     monkeypatch.setattr(pdf, "require_bounded", counted)
-    content = pdfs.file(
-        [pdfs.shown("Total")] * 9,
-        objects=[f"<< /T (a) {WIDGET} >>".encode()],
-        catalog="/AcroForm << /Fields [28 0 R] >>",
-    )
-    found = open_document(content, ocr=Engine(), cache=OCRCache(max_pages=0))
+    return found
+
+
+def test_a_form_is_walked_once_and_not_for_each_page_that_ocr_reads(walked: list[str]) -> None:
+    found = open_document(PAGES, ocr=Engine(), cache=OCRCache(max_pages=0))
     assert [page.words[0].text for page in found.pages] == ["hi"] * 9
     assert len(walked) == 2  # once for the text layers, and once for all pages that are drawn
+
+
+def redacted(document: Document) -> int:
+    return len(list(redaction.redacted_files(document, []))) - 1  # with document.json
+
+
+def html(document: Document) -> int:
+    return to_html(document, nothing_found()).count("data:image")
+
+
+def of_images(document: Document) -> int:
+    settings = ImagePreprocessing(height=8, width=8, mean=(0.5,) * 3, std=(0.5,) * 3)
+    return len(list(page_pixels(document, settings)))
+
+
+@pytest.mark.parametrize("made", [redacted, html, of_images])
+def test_a_form_is_walked_once_for_all_pages_that_are_drawn_in_turn(
+    made: Callable[[Document], int], walked: list[str]
+) -> None:
+    document = open_document(PAGES)
+    walked.clear()
+    assert made(document) == 9
+    assert len(walked) == 1
+
+
+def test_files_that_are_drawn_in_turn_are_told_apart(walked: list[str]) -> None:
+    one = open_document(PAGES).pages[0]
+    other = open_document(pdfs.file([pdfs.shown("Other sum")])).pages[0]
+    alone = [drawing.page_image(page) for page in (one, other, one)]
+    with drawing.kept_open() as draw:
+        drawn = [draw(page) for page in (one, other, one)]
+    assert [image.tobytes() for image in drawn if image] == [
+        image.tobytes() for image in alone if image
+    ]
+    assert alone[0] != alone[1]
