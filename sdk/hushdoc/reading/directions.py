@@ -30,8 +30,29 @@ def from_left(words: Sequence[str]) -> list[int]:
     than the line stand in their own order, as a name in Latin letters in a line of Hebrew does; a
     number goes the way of the word before it.
     """
-    own = [None if (found := balance([word])) == 0 else found > 0 for word in words]
+    own = _own_ways(words)
     leftwards = balance(words) > 0 or next((way for way in own if way is not None), False)
+    return _turned(words, own, leftwards)
+
+
+def from_first(words: Sequence[str], *, leftwards: bool) -> list[int]:
+    """Returns the numbers of a line's words in the order of reading; they are from the left.
+
+    Neighbours that go the other way than the line are read in their own order. Of "No 77" beside
+    Hebrew nothing tells whether the number was first; it goes the way of the word on its left.
+    """
+    if not leftwards and all(map(str.isascii, words)):
+        return list(range(len(words)))
+    return _turned(words, _own_ways(words), leftwards)
+
+
+def _own_ways(words: Sequence[str]) -> list[bool | None]:
+    """Returns of each word whether it goes to the left; None of numbers and signs."""
+    return [None if (found := balance([word])) == 0 else found > 0 for word in words]
+
+
+def _turned(words: Sequence[str], own: Sequence[bool | None], leftwards: bool) -> list[int]:
+    """Returns words of a line in the other of two orders: of reading, and from the left."""
     ways = _ways(words, own, leftwards)
     runs = [list(run) for _, run in groupby(range(len(words)), key=ways.__getitem__)]
     ordered = reversed(runs) if leftwards else runs

@@ -126,12 +126,12 @@ def _read(page: Page) -> list[tuple[int, ...]]:
         _Line(words=chain, box=union(words[index].box for index in chain))
         for chain in _chains(words, usual)
     ]
-    leftwards = _is_leftwards(words)
+    leftwards = directions.balance(word.text for word in words) > 0
     found = []
     for line in _blocks(lines, usual, leftwards, MAX_CUTS):
-        backwards = _is_leftwards([words[index] for index in line.words])
-        chain = reversed(line.words) if backwards else line.words
-        found.append(tuple(places[index] for index in chain))
+        texts = [words[index].text for index in line.words]
+        order = directions.from_first(texts, leftwards=directions.balance(texts) > 0)
+        found.append(tuple(places[line.words[place]] for place in order))
     return found
 
 
@@ -208,11 +208,6 @@ def _distance(left: Box, right: Box) -> float | None:
     if gap > LINE_GAP * max(heights) or -gap > LEVEL * min(left.x1 - left.x0, right.x1 - right.x0):
         return None
     return gap
-
-
-def _is_leftwards(words: Sequence[Word]) -> bool:
-    """Returns whether most characters are written from right to left."""
-    return directions.balance(word.text for word in words) > 0
 
 
 def _blocks(lines: Sequence[_Line], usual: float, leftwards: bool, cuts: int) -> Iterator[_Line]:

@@ -125,6 +125,24 @@ def test_lines_from_right_to_left_are_read_from_the_right() -> None:
     assert text_of(in_reading_order(shuffled(document))) == " ".join([*hebrew, "12", hebrew[0]])
 
 
+@pytest.mark.parametrize(
+    ("shown", "read"),
+    [
+        ("מקור ACME Ltd No 77 חשבונית", "חשבונית ACME Ltd No 77 מקור"),
+        ("לתשלום 12.50 הכל - סך", "סך - הכל 12.50 לתשלום"),
+        ("1234567 03 ACME : טלפון", "טלפון : ACME 03 1234567"),
+        ("رقم No 77 فاتورة", "فاتورة No 77 رقم"),
+        ("Invoice of the לתשלום הכל paid", "Invoice of the הכל לתשלום paid"),
+        ("Invoice № 77 — total", "Invoice № 77 — total"),
+    ],
+)
+def test_words_that_go_the_other_way_than_their_line_are_read_in_their_order(
+    shown: str, read: str
+) -> None:
+    document = laid_out([running(shown, 50, 50)])
+    assert text_of(in_reading_order(shuffled(document))) == read
+
+
 def test_invented_pages_have_the_lines_that_they_were_drawn_with() -> None:
     """Words that the generator drew in one line are in one line; few others join them."""
     invented = pytest.importorskip("hushdoc_training.invented")
