@@ -112,7 +112,7 @@ def test_a_page_that_cannot_be_drawn_is_typed(
     path = tmp_path / "a.pdf"
     path.write_bytes(pdfs.file([pdfs.shown("Total 1")]))
     page: Page = open_document(path).pages[0]
-    monkeypatch.setattr(pdf, "page_image", boom)
+    monkeypatch.setattr(pdf.Drawer, "page_image", boom)
     with pytest.raises(InputError, match=r"a\.pdf.*OddError") as raised:
         page_image(page)
     assert SECRET not in str(raised.value)

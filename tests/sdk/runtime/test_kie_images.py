@@ -124,9 +124,9 @@ def test_a_page_is_drawn_once_for_all_its_windows_and_few_are_kept(
     kept: list[int] = []
     draw, run = images.pixels_of_page, model._run
 
-    def counted(document: Document, number: int, settings: Any) -> Any:
+    def counted(document: Document, number: int, settings: Any, how: Any) -> Any:
         drawn.append(number)
-        return draw(document, number, settings)
+        return draw(document, number, settings, how)
 
     def watched(encoded: Any, parts: Any, drawings: Any = None) -> Any:
         kept.append(len(drawings))
@@ -166,10 +166,10 @@ def test_drawing_counts_as_encoding(
     draw = images.pixels_of_page
     later = 0.0
 
-    def slow(document: Document, number: int, settings: Any) -> Any:
+    def slow(document: Document, number: int, settings: Any, how: Any) -> Any:
         nonlocal later
         later += 1000
-        return draw(document, number, settings)
+        return draw(document, number, settings, how)
 
     monkeypatch.setattr(images, "pixels_of_page", slow)
     monkeypatch.setattr(extraction, "perf_counter", lambda: time.perf_counter() + later)
