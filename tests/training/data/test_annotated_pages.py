@@ -47,6 +47,7 @@ def read(text: object, corners: list[object]) -> tuple[Word | None, list[str]]:
         (" \u3000\n", [1, 2, 30, 12], None, annotated_pages.NO_TEXT),
         ("To\x00t\x9dal", [1, 2, 30, 12], ("Total", [1, 2, 30, 12]), annotated_pages.CONTROL),
         ("\ud83dx", [1, 2, 30, 12], ("x", [1, 2, 30, 12]), annotated_pages.CONTROL),
+        ("12 \t50\r\nEUR", [1, 2, 30, 12], ("12 50 EUR", [1, 2, 30, 12]), annotated_pages.BROKEN),
         ("12\xa0345", [1, 2, 30, 12], ("12\xa0345", [1, 2, 30, 12]), None),
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 NO_TEXT = "word without text, left out"
 CONTROL = "word with control characters, read without them"
+BROKEN = "word with a tab or line end inside, read with a blank"
 SWAPPED = "box with its corners swapped, put in order"
 CUT = "box that reaches past its page, cut at the edge"
 OFF = "word that lies off its page, left out"
@@ -91,6 +93,10 @@ def word(
         raise AnnotationError(f"'{where}' has a text that is {type(text).__name__}, not a string.")
     shown = text.strip()
     if not shown.isprintable():
+        spaced = re.sub(r"[ \t-\r]+", lambda gap: gap[0] if gap[0].isprintable() else " ", shown)
+        if spaced != shown:
+            problems.add(BROKEN, where)
+            shown = spaced
         kept = "".join(mark for mark in shown if unicodedata.category(mark) not in _UNSEEN).strip()
         if kept != shown:
             problems.add(CONTROL, where)
