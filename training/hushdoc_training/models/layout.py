@@ -270,7 +270,12 @@ def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, Spe
         )
     special = tokenizer_files.special_tokens(tokenizer_json)
     fitting.require_tokenizer(config, tokenizer_json)
-    return TokenClassifier(inner.float(), config.model_type), tokenizer_json, special
+    model = TokenClassifier(inner.float(), config.model_type)
+    made = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
+    head = {f"classifier.{name}" for name, _ in inner.classifier.named_parameters()}
+    if not head <= made:  # a published classifier's of as many tags, which mean something else
+        _fresh_output_layer(model, len(labels.tags))
+    return model, tokenizer_json, special
 
 
 def minilm(labels: LabelSet, *, boxes: bool = True) -> tuple[TokenClassifier, str, SpecialTokens]:

@@ -12,6 +12,7 @@ import hushdoc_published as published
 import pytest
 import torch
 from kie_training import PLAN, train_private
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
 from hushdoc.errors import CheckpointError
@@ -69,6 +70,28 @@ def test_robertas_words_begin_as_inside_of_a_text(tmp_path: Path) -> None:
     _, tokenizer_json, special = layout.pretrained(str(folder), LABELS)
     assert tokens(tokenizer_json, ["total", "date"]) == (whole.tokens, whole.ids)
     assert (special.cls_id, special.pad_id, special.sep_id) == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "labels"),
+    [("bert", LABELS), ("layoutlmv3", LabelSet(fields=("a", "b", "c", "d", "e")))],
+)
+def test_the_output_layer_of_a_published_classifier_is_not_kept(
+    encoders: Publish, architecture: str, labels: LabelSet
+) -> None:
+    """Its tags are others, be they as many; LayoutLMv3's has a layer before it from ten tags on."""
+    folder = encoders(architecture, num_labels=len(labels.tags))
+    weights = load_file(folder / "model.safetensors")
+    head = [name for name in weights if name.startswith("classifier.")]
+    assert len(head) == (2 if architecture == "bert" else 4)
+    save_file(
+        {**weights, **{name: weights[name] + 3 for name in head}}, folder / "model.safetensors"
+    )
+    model, _, _ = layout.pretrained(str(folder), labels)
+    found = model.inner.state_dict()
+    assert all(found[name].abs().max() < 1 for name in head)
+    kept = next(name for name in weights if name.endswith("word_embeddings.weight"))
+    assert torch.equal(found[kept], weights[kept])
 
 
 def test_layoutlmv3_keeps_the_tokenizer_of_xlm_r(tmp_path: Path) -> None:
