@@ -28,7 +28,7 @@ class Echo:
 
     def __init__(self, name: str) -> None:
         self.name = name.encode()
-        self.finished, self.ticks = False, 0
+        self.finished, self.ticks, self.idle = False, 0, True
         self.news = [b"hello"]
 
     def tick(self) -> None:

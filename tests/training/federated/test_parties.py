@@ -165,7 +165,7 @@ def test_what_a_client_agreed_on_is_erased_however_it_ends(
     drive(run, federation.transport(), stop=lambda: run.begun == 2)
     found = agreed_by(federation.clients["second"])
 
-    def ended(*_: object) -> None:
+    def ended(*_: object, **__: object) -> None:
         raise end
 
     monkeypatch.setattr(resident, "serve", ended)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc.arguments import printable
+from hushdoc.arguments import counted, printable
 from hushdoc.commands.parsing import CommandParser, Subcommands
 from hushdoc_training.commands.training_options import (
     FIRST_DOCUMENTS,
@@ -41,7 +41,8 @@ def register(actions: Subcommands) -> None:
         run_server,
         "coordinate a run over the network",
         "Waits for all clients, runs the rounds, and writes the model as a checkpoint with its "
-        "claim. Ctrl-C finishes the round and saves; the same command goes on.",
+        "claim. Ctrl-C finishes the round and saves; the same command goes on. While it waits for "
+        "clients, it ends at once.",
     )
     server.add_argument(
         "--listen",
@@ -59,8 +60,8 @@ def register(actions: Subcommands) -> None:
         "client",
         run_client,
         "take part in a run over the network",
-        "Reserves all rounds in the ledger, then answers the server till the run ends. The same "
-        "command goes on after it was stopped; a round that was cut off stays charged.",
+        "Reserves all rounds in the ledger, then answers the server till the run ends. Ctrl-C ends "
+        "it after the round; the same command goes on. A round that was cut off stays charged.",
     )
     client.add_argument(
         "--server",
@@ -158,7 +159,7 @@ def run_server(options: argparse.Namespace) -> int:
     from hushdoc_training.federated.flower import courier, resident
     from hushdoc_training.federated.flower.transport import Door
     from hushdoc_training.recipes import federated_parties
-    from hushdoc_training.runs import loop, state
+    from hushdoc_training.runs import state
     from hushdoc_training.runs.run_folder import CHECKPOINT
 
     roster, key = approved(options)
@@ -190,9 +191,12 @@ def run_server(options: argparse.Namespace) -> int:
                 missing = run.attempts[-1].missing if run.attempts else ()
                 progress.show(run.begun, rounds, f"  without {', '.join(missing)}" * bool(missing))
 
-            resident.coordinate(coordinator, door, seen=seen, stop=interrupted)
+            try:
+                resident.coordinate(coordinator, door, seen=seen, stop=interrupted)
+            except KeyboardInterrupt:
+                raise _interrupted(coordinator.begun, "saved") from None
         if coordinator.phase == "paused":
-            raise loop.interrupted_after(coordinator.begun)
+            raise _interrupted(coordinator.begun, "saved")
         declared = federated_parties.declared_of(
             roster, start, name=options.name, hyperparameter_tuning=tuned_on(options)
         )
@@ -214,6 +218,7 @@ def run_client(options: argparse.Namespace) -> int:
     from hushdoc_training.recipes import federated_parties
     from hushdoc_training.recipes.federated_tasks import task_of
     from hushdoc_training.recipes.kie.training import best_device
+    from hushdoc_training.runs import state
 
     source = dataset.Source(location=options.data, documents=options.documents, seed=options.seed)
     if options.documents is not None and not source.is_invented:
@@ -255,9 +260,26 @@ def run_client(options: argparse.Namespace) -> int:
         client = federated_parties.client_of(
             roster, key, update, account=account, limits=limits, seconds=options.wait
         )
-        resident.take_part(client, way, lambda why: print(printable(why, 1000), file=sys.stderr))
+
+        def report(why: str) -> None:
+            print(printable(why, 1000), file=sys.stderr)
+
+        with state.interrupts() as interrupted:
+            try:
+                resident.take_part(client, way, report, stop=interrupted)
+            except KeyboardInterrupt:
+                raise _interrupted(account.taken, "charged") from None
+        if not client.closed:
+            raise _interrupted(account.taken, "charged")
         print(f"The run has ended; {account.taken} rounds were charged.")
     return 0
+
+
+def _interrupted(rounds: int, done: str) -> KeyboardInterrupt:
+    """Returns what ends a command after Ctrl-C, and says how to go on."""
+    return KeyboardInterrupt(
+        f"after {counted(rounds, 'round')}, {done}; go on with the same command"
+    )
 
 
 def approved(options: argparse.Namespace) -> tuple[Roster, PrivateKey]:

@@ -148,6 +148,11 @@ class Client:
         self.problems: deque[HushdocError] = deque(maxlen=MAX_PROBLEMS)
         self._untold: deque[str] = deque(maxlen=MAX_PROBLEMS)
 
+    @property
+    def idle(self) -> bool:
+        """Whether no round is under way."""
+        return self._summing.place is None
+
     def hello(self) -> list[bytes]:
         """Returns what a client says when it starts, and after a connection was lost."""
         return [self._said(frames.HELLO, self._account.next_round, b"")]

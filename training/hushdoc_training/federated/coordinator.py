@@ -215,7 +215,7 @@ class Coordinator:
         return dict(sorted(self._testified.items()))
 
     def pause(self) -> None:
-        """Lets the round under way end, and begins no other."""
+        """Lets the round under way end, and begins no other; waits for nobody between rounds."""
         self._pausing = True
 
     def start(self, now: float) -> list[Outgoing]:
@@ -305,14 +305,13 @@ class Coordinator:
         """Begins the next round, or ends the run, where nothing of now is left to wait for."""
         if self.phase == SUMMING and self._settled(now):
             self.phase = GATHERING
-        if self.phase == GATHERING and (now >= self._until or not self._absent):
-            if self._pausing:
-                self.phase = PAUSED
-                return []
-            self._require_enough()
-            return self._begin(now) if self.begun < self._plan.rounds else self._close(now)
         if self.phase == CLOSING and (now >= self._until or not self.owing):
             self.phase = FINISHED
+        elif self._pausing and self.phase in (GATHERING, CLOSING):
+            self.phase = PAUSED
+        if self.phase == GATHERING and (now >= self._until or not self._absent):
+            self._require_enough()
+            return self._begin(now) if self.begun < self._plan.rounds else self._close(now)
         return []
 
     @property

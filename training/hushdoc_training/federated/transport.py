@@ -40,7 +40,7 @@ def drive(
         coordinator: Not started yet.
         transport: What carries its frames.
         seen: Is called whenever something may have changed, to show progress.
-        stop: Whether to pause after the round under way.
+        stop: Whether to pause, after the round if one is under way.
 
     Raises:
         FederatedRunError: As of `Coordinator.receive` and `tick`.
@@ -53,6 +53,8 @@ def drive(
             if stop():
                 coordinator.pause()
             made += coordinator.receive(data, transport.now())
+        if stop():
+            coordinator.pause()
         made += coordinator.tick(transport.now())
         out = made
         seen(coordinator)

@@ -13,7 +13,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -31,6 +32,12 @@ START_SECONDS = 120.0
 
 STOP_SECONDS = 40.0
 """For a courier to leave by itself once its line is closed, before it is ended."""
+
+HURRY_SECONDS = 3.0
+"""The same, where nothing that it carries is waited for any more."""
+
+_LOOK_SECONDS = 0.5
+"""Between two looks at whether its resident is to stop."""
 
 _TAIL = 2000
 
@@ -78,14 +85,24 @@ class Courier:
         opening: The first message, with the settings.
         python: The Python that has Flower.
         log: File that its output is added to.
+        stop: Whether nothing is to be waited for any more.
 
     Raises:
         HushdocError: COURIER_FAILED, where it ends or says nothing instead of starting.
+        KeyboardInterrupt: It was to stop before it had started.
     """
 
-    def __init__(self, program: str, opening: Sequence[bytes], *, python: Path, log: Path) -> None:
+    def __init__(
+        self,
+        program: str,
+        opening: Sequence[bytes],
+        *,
+        python: Path,
+        log: Path,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Starts the process and waits until it has reached what it is to reach."""
-        self._log = log
+        self._log, self._stop = log, stop
         self._home = Path(tempfile.mkdtemp(prefix="hushdoc-courier-"))
         ours, theirs = socket.socketpair()
         self._line = wire.Line(ours)
@@ -109,18 +126,20 @@ class Courier:
         try:
             self.send(opening)
             if self.receive(START_SECONDS) is None:
+                if stop():
+                    raise KeyboardInterrupt
                 raise self._failed("has not started after a long time")
         except BaseException:
-            self.stop()
+            self.stop(0.0)
             raise
 
     def __enter__(self) -> Self:
         """Returns the courier."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Stops the courier."""
-        self.stop()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Stops the courier, in a hurry after an error."""
+        self.stop(None if kind is None else HURRY_SECONDS)
 
     @property
     def process_id(self) -> int:
@@ -135,20 +154,30 @@ class Courier:
             raise self._failed("took no message") from error
 
     def receive(self, seconds: float) -> list[bytes] | None:
-        """Returns the next message, None without one; COURIER_FAILED where the courier is gone."""
+        """Returns the next message, None where none comes in time, or it is to stop before.
+
+        COURIER_FAILED where the courier is gone.
+        """
+        until, left = time.monotonic() + seconds, seconds
         try:
-            return self._line.receive(seconds=seconds)
+            while (found := self._line.receive(seconds=min(left, _LOOK_SECONDS))) is None:
+                left = until - time.monotonic()
+                if left <= 0 or self._stop():
+                    return None
+            return found
         except wire.WireError as error:
             raise self._failed("ended") from error
 
-    def stop(self) -> None:
-        """Closes the line, and ends the process if it does not leave by itself."""
+    def stop(self, seconds: float | None = None) -> None:
+        """Closes the line, and ends the process if it does not leave by itself in time."""
         self._line.close()
+        patience = STOP_SECONDS if seconds is None else seconds
         for signal in (None, self._process.terminate, self._process.kill):
             if signal is not None:
                 signal()
+                patience = STOP_SECONDS
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_SECONDS)
+                self._process.wait(patience)
                 break
         shutil.rmtree(self._home, ignore_errors=True)
 

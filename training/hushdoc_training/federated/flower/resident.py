@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from hushdoc_training.federated.client import Client
-from hushdoc_training.federated.coordinator import Coordinator
+from hushdoc_training.federated.coordinator import SUMMING, Coordinator
 from hushdoc_training.federated.flower.transport import Door, FlowerLink, Way, serve
 from hushdoc_training.federated.transport import drive
 
@@ -23,6 +23,11 @@ class Answers:
         """Whether the coordinator has ended the run."""
         return self._client.closed
 
+    @property
+    def idle(self) -> bool:
+        """Whether no round is under way."""
+        return self._client.idle
+
     def tick(self) -> None:
         """Lets the client forget a round that nobody goes on with."""
         self._client.tick(time.monotonic())
@@ -38,7 +43,13 @@ class Answers:
         return said
 
 
-def take_part(client: Client, way: Way, report: Callable[[str], None]) -> None:
+def take_part(
+    client: Client,
+    way: Way,
+    report: Callable[[str], None],
+    *,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
     """Takes part in a run until its coordinator ends it; see `transport.serve`.
 
     However it ends, the client's secrets of sums are erased.
@@ -48,9 +59,10 @@ def take_part(client: Client, way: Way, report: Callable[[str], None]) -> None:
         way: To the server.
         report: Is told what the client refused and why, for the documents' owner alone, and why a
             courier had to be started again.
+        stop: Whether to leave, after the round if one is under way.
     """
     try:
-        serve(Answers(client, report), way, report)
+        serve(Answers(client, report), way, report, stop=stop)
     finally:
         client.leave()
 
@@ -63,5 +75,5 @@ def coordinate(
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
     """Drives a run over the network to its end or a pause; see `drive` and `FlowerLink`."""
-    with FlowerLink(door) as link:
+    with FlowerLink(door, stop=lambda: stop() and coordinator.phase != SUMMING) as link:
         drive(coordinator, link, seen=seen, stop=stop)

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from hushdoc.errors import HushdocError
-from hushdoc_training.federated.flower.courier import Courier
+from hushdoc_training.federated.flower.courier import HURRY_SECONDS, Courier
 
 IDLE_SECONDS = 5.0
 """A client that was asked nothing for so long is asked for news."""
@@ -59,8 +59,13 @@ class FlowerLink:
         HushdocError: COURIER_FAILED, here and in `deliver`; the run can be taken up again.
     """
 
-    def __init__(self, door: Door) -> None:
-        """Starts the courier, and returns once it listens."""
+    def __init__(self, door: Door, *, stop: Callable[[], bool] = lambda: False) -> None:
+        """Starts the courier, and returns once it listens.
+
+        Args:
+            door: Where it listens, and who is let in.
+            stop: Whether nobody is to be waited for any more: `deliver` returns then.
+        """
         settings = {
             "host": door.host,
             "port": door.port,
@@ -72,7 +77,8 @@ class FlowerLink:
             "linger": LINGER_SECONDS,
         }
         opening = [json.dumps(settings).encode(), *door.nodes.values()]
-        self._courier = Courier("link", opening, python=door.python, log=door.log)
+        self._stop = stop
+        self._courier = Courier("link", opening, python=door.python, log=door.log, stop=stop)
 
     def __enter__(self) -> Self:
         """Returns the transport."""
@@ -84,9 +90,9 @@ class FlowerLink:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stops, at once after an error, else when the last frames are taken."""
+        """Stops, at once after an error or a stop, else when the last frames are taken."""
         try:
-            if error is None:
+            if error is None and not self._stop():
                 self._finish()
         finally:
             self._courier.stop()
@@ -164,6 +170,10 @@ class Answering(Protocol):
     def finished(self) -> bool:
         """Whether there is nothing more to say."""
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+
     def answer(self, frames: list[bytes]) -> list[bytes]:
         """Returns what to say to these frames; no frames are a question for news."""
 
@@ -171,15 +181,26 @@ class Answering(Protocol):
         """Is called every few seconds, whether something came or not."""
 
 
-def serve(client: Answering, way: Way, report: Callable[[str], None]) -> None:
-    """Answers the server's messages until the client is finished.
+def serve(
+    client: Answering,
+    way: Way,
+    report: Callable[[str], None],
+    *,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Answers the server's messages until the client is finished, or idle and to stop.
 
     A courier that ended is started again as long as the server was heard of within the wait.
 
     Raises:
         HushdocError: COURIER_FAILED, SERVER_SILENT: nothing was heard for so long.
         PrivacyError: WRONG_CERTIFICATE: another server answers.
+        KeyboardInterrupt: It was to stop before the server was reached.
     """
+
+    def is_to_stop() -> bool:
+        return stop() and client.idle
+
     settings = {
         "server": way.server,
         "seconds": min(way.wait, _TRY_SECONDS),
@@ -187,19 +208,24 @@ def serve(client: Answering, way: Way, report: Callable[[str], None]) -> None:
         "linger": LINGER_SECONDS,
     }
     opening = [json.dumps(settings).encode(), way.authority, way.key]
-    heard = time.monotonic()
-    while not client.finished:
+    heard, said = time.monotonic(), False
+    while not client.finished and not is_to_stop():
         try:
-            with Courier("node", opening, python=way.python, log=way.log) as courier:
-                while not client.finished:
+            with Courier(
+                "node", opening, python=way.python, log=way.log, stop=is_to_stop
+            ) as courier:
+                while not client.finished and not is_to_stop():
                     client.tick()
                     left = heard + way.wait - time.monotonic()
                     asked = courier.receive(min(left, IDLE_SECONDS))
                     if asked is not None:
-                        heard = time.monotonic()
-                        courier.send(client.answer(asked))
-                    elif left <= IDLE_SECONDS:
+                        heard, answer = time.monotonic(), client.answer(asked)
+                        courier.send(answer)
+                        said = bool(answer)
+                    elif left <= IDLE_SECONDS and not is_to_stop():
                         raise _silent(way)
+                if is_to_stop() and not said:  # else the courier leaves once that was taken
+                    courier.stop(HURRY_SECONDS)
         except HushdocError as error:
             if error.code != "COURIER_FAILED" or time.monotonic() - heard > way.wait:
                 raise
