@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.metering import Meter
 from hushdoc_training.privacy.claims import ClaimDetails
 from hushdoc_training.randomness.secret_stream import SecretStream, origin_of
+from hushdoc_training.recipes.federated_parties import FederatedSettings
 
+SETTINGS = FederatedSettings()
 SERVER, FIRST, SECOND = (build.known_key(number) for number in (1, 2, 3))
 
 
@@ -35,7 +38,7 @@ def roster(**change: Any) -> Roster:
     parts = {
         "run": "ab" * 16,
         "plan": {"clients": 2},
-        "task": {"task": "kie", "model": "tiny", "public_data": []},
+        "task": {"task": "kie", "model": "tiny", "public_data": [], **asdict(SETTINGS)},
         "start": "sha256:" + "0" * 64,
         "coordinator": Party.of(COORDINATOR, SERVER),
         "clients": (Party.of("first", FIRST), Party.of("second", SECOND)),

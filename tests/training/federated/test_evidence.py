@@ -35,6 +35,7 @@ from hushdoc_training.federated.transport import drive
 from hushdoc_training.privacy.claims import unaccounted
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.recipes.docvqa import rows
+from hushdoc_training.recipes.federated_parties import trained_by
 from hushdoc_training.runs.claim_words import READABLE, READING
 from hushdoc_training.runs.receipts import Declared
 
@@ -183,6 +184,14 @@ OTHERWISE: dict[str, tuple[Callable[[Claim], Claim], str]] = {
     "fewer colluding clients": (lambda claim: with_training(claim, colluding=0), "what ran"),
     "other receipts": (lambda claim: with_training(claim, receiptsDigest="0" * 64), "what ran"),
     "another roster": (lambda claim: with_training(claim, rosterDigest="0" * 64), "what ran"),
+    "another setting than was tested": (
+        lambda claim: replace(claim, training={**claim.training, "untrained_parameters": []}),
+        "the setting untrained_parameters",
+    ),
+    "other receipts in plain data": (
+        lambda claim: replace(claim, training={**claim.training, "receipt": {"steps": 1}}),
+        "the setting receipt",
+    ),
     "no run at all": (lambda claim: replace(claim, training={}), "no federated run"),
 }
 
@@ -253,6 +262,20 @@ def test_a_claim_lists_the_public_data_of_the_roster(
         told = replace(claim, public_data=listed)
         with pytest.raises(PrivacyError, match="the public data"):
             evidence.require(told, federation.roster, testified, plain, (data,))
+
+
+def test_a_claim_names_no_setting_otherwise_than_the_roster(
+    federation: Federation, testified: dict[str, Frame]
+) -> None:
+    claim, settings = claimed(federation, testified), trained_by(federation.roster)
+    assert settings["backend"] == "one-by-one"
+    for told in ({}, settings, {"start": "the coordinator's word"}):
+        said = replace(claim, training={**claim.training, **told})
+        evidence.require(said, federation.roster, testified, settings=settings)
+    for name, value in (("backend", "book-keeping"), ("learning_rate", 1.0)):
+        said = replace(claim, training={**claim.training, **settings, name: value})
+        with pytest.raises(PrivacyError, match=f"the setting {name}"):
+            evidence.require(said, federation.roster, testified, settings=settings)
 
 
 def as_recipes_say(claim: Claim) -> Claim:

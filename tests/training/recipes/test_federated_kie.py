@@ -191,6 +191,7 @@ def require_countersignable(claim: Any, out: Path) -> None:
         federated_parties.public_data_of(roster),
         reads=READING,
         assumes=(READABLE,),
+        settings=federated_parties.trained_by(roster),
     )
     for party in roster.clients:
         known = account.journal_of(out / party.name)

@@ -112,5 +112,6 @@ def _require(found: Unverified, roster: Roster, receipts: Path, own: Path | None
         federated_parties.public_data_of(roster),
         reads=READING,
         assumes=(READABLE,),
+        settings=federated_parties.trained_by(roster),
     )
     return len(testified)

@@ -105,7 +105,7 @@ class Executed:
         roster: str,
     ) -> Self:
         """Returns what clients said in signed frames, and the coordinator besides."""
-        told = {name: testimony.said(frame) for name, frame in testified.items()}
+        told = {name: testimony.said(frame) for name, frame in sorted(testified.items())}
         receipts = {name: said.receipt for name, said in told.items()}
         return cls(
             receipts={name: found for name, found in receipts.items() if found is not None},

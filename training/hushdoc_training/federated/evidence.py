@@ -1,8 +1,8 @@
 """Evidence: whether a certificate of a federated run says what its clients said, and no more.
 
-Whoever has roster and receipts makes the claim anew and compares: rounds, noise, guarantees and
-accesses are recomputed, and assumptions may be more but not fewer. What remains the coordinator's
-word are names, begun and aborted rounds, and on what settings were chosen.
+Whoever has roster and receipts makes the claim anew and compares: rounds, noise, guarantees,
+accesses and settings are recomputed, and assumptions may be more but not fewer. What remains the
+coordinator's word are names, begun and aborted rounds, and on what settings were chosen.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def require(
     *,
     reads: Mapping[str, str] | None = None,
     assumes: tuple[str, ...] = (),
+    settings: Mapping[str, Any] | None = None,
 ) -> None:
     """Raises PrivacyError NOT_AS_TESTIFIED where a claim says other than clients did.
 
@@ -45,6 +46,7 @@ def require(
         public_data: What the roster's start had learned from, and training measured.
         reads: How the roster's task reads documents besides: purposes, each with a treatment.
         assumes: What the roster's task takes to be true of them.
+        settings: By which the roster has all train, as claims name them.
 
     Raises:
         PrivacyError: Besides, as `claims.claim`, where nothing can be claimed of what clients did.
@@ -69,12 +71,18 @@ def require(
         _declared(claim, definition),
         accesses=unaccounted(claim.protected_data[0].name, reads or {}),
         assumes=assumes,
+        training=settings or {},
     )
     made = Claim.from_json(claims.claim(plan, executed, declared).to_json())
     differing = [
         what
         for what, differs in {
             "what ran": stated != made.training["federated"],
+            **{  # the certificate may have others, and need not have all
+                f"the setting {name}": claim.training.get(name, told) != told
+                for name, told in made.training.items()
+                if name != "federated"
+            },
             "the transcripts": dict(claim.transcripts) != dict(made.transcripts),
             "what is protected": claim.protected_data != made.protected_data
             or claim.guarantees[0].unit_definition != definition,

@@ -408,10 +408,7 @@ def declared_of(
     return Declared(
         name=name,
         public_data=public_data_of(roster),
-        training={
-            **task.described(start),
-            **_used(settings_of(roster), FederatedPlan.from_dict(roster.plan).algorithm),
-        },
+        training={**task.described(start), **trained_by(roster)},
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=task.labels_from_documents(start),
         accesses=claims.unaccounted(name, READING),
@@ -419,6 +416,11 @@ def declared_of(
         unit_definition=unit_definition(roster),
         caveats=((duplicates.CAVEAT,) if grouped else ()) + caveats,
     )
+
+
+def trained_by(roster: Roster) -> dict[str, Any]:
+    """Returns the settings that claims of a roster's run name."""
+    return _used(settings_of(roster), FederatedPlan.from_dict(roster.plan).algorithm)
 
 
 def unit_definition(roster: Roster) -> str:
