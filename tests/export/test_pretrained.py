@@ -211,6 +211,20 @@ def test_other_folders_are_refused(tmp_path: Path, damage: Any, found: str) -> N
     assert not (tmp_path / "model").exists()
 
 
+def test_a_model_without_a_longest_window_is_refused_in_words(tmp_path: Path) -> None:
+    source = saved(tmp_path / "source", "bert")
+    config = transformers.FunnelConfig(
+        vocab_size=90, block_sizes=[1], num_decoder_layers=1, d_model=8, n_head=2, d_head=4,
+        d_inner=8, id2label=LABELS,
+    )  # fmt: skip
+    transformers.FunnelForSequenceClassification(config).save_pretrained(source)
+    with pytest.raises(CheckpointError, match="no max_position_embeddings.*such as BERT's"):
+        export_classifier(
+            source, tmp_path / "model", tiny.release(name="classes"), trained_on="our mail"
+        )
+    assert not (tmp_path / "model").exists()
+
+
 def _bare(folder: Path) -> None:
     tokenizer = Tokenizer.from_str(tiny.tokenizer_json())
     transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL).save_pretrained(

@@ -19,6 +19,12 @@ COUNT_FROM_PADDING = frozenset(
 
 def longest_window(config: Any) -> int:
     """Returns the most tokens of a window, the special ones included, by a transformers config."""
+    if getattr(config, "max_position_embeddings", None) is None:
+        raise CheckpointError(
+            f"The '{config.model_type}' model's config.json has no max_position_embeddings, the "
+            "most tokens that it reads at once, by which texts are cut into windows. Choose a "
+            "model of an architecture that has it, such as BERT's or RoBERTa's."
+        )
     before = config.pad_token_id + 1 if config.model_type in COUNT_FROM_PADDING else 0
     return int(config.max_position_embeddings) - before
 

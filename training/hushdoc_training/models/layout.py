@@ -408,7 +408,8 @@ def most_read(model: TokenClassifier) -> int:
     """Returns how many layers `read_more` can let the output layer read; 1 for none but its own."""
     classifier: Any = model.inner.get_submodule("classifier")
     widens = type(classifier) is nn.Linear and not model.read_layers
-    return len(encoder_layers(model)) if widens else 1
+    # Of an encoder without a layer it reads the embeddings.
+    return max(1, len(encoder_layers(model))) if widens else 1
 
 
 def _read_layers(config: Any) -> list[int]:

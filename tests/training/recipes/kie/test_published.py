@@ -94,6 +94,13 @@ def test_the_output_layer_of_a_published_classifier_is_not_kept(
     assert torch.equal(found[kept], weights[kept])
 
 
+def test_of_an_encoder_without_a_layer_the_output_layer_reads_one_state(encoders: Publish) -> None:
+    model, _, _ = layout.pretrained(str(encoders("bert", num_hidden_layers=0)), LABELS)
+    assert layout.most_read(model) == 1
+    assert model.read_layers == []
+    assert model(*model.probe(8)).shape == (2, 8, len(LABELS.tags))
+
+
 def test_layoutlmv3_keeps_the_tokenizer_of_xlm_r(tmp_path: Path) -> None:
     """What transformers reads for LayoutLMv3 drops each character of the first word."""
     made = published.unigram(PIECES)
