@@ -134,9 +134,9 @@ def second_round(kind: type[Any], *, fails: bool) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", [FeAm, ProviderUpdates])
 def test_nothing_of_a_round_that_failed_is_in_the_next(kind: type[Any]) -> None:
-    found = second_round(kind, fails=True)
-    np.testing.assert_array_equal(found, second_round(kind, fails=False))
-    assert found.any()
+    found, other = second_round(kind, fails=True), second_round(kind, fails=False)
+    np.testing.assert_allclose(found, other, rtol=0, atol=8)  # steps of a grid, as float32 rounds
+    assert np.abs(found).max() > 10_000
 
 
 @pytest.mark.parametrize(("drawn", "at_once"), [(80, 64), (200, 25), (1300, 3)])
