@@ -183,16 +183,7 @@ def require_countersignable(claim: Any, out: Path) -> None:
     """Does what a client does before it signs the certificate of a run."""
     roster = rosters.load(out / "roster.json")
     testified = testimony.kept(out / "coordinator" / testimony.RECEIPTS, roster)
-    evidence.require(
-        claim,
-        roster,
-        testified,
-        federated_parties.unit_definition(roster),
-        federated_parties.public_data_of(roster),
-        reads=READING,
-        assumes=(READABLE,),
-        settings=federated_parties.trained_by(roster),
-    )
+    federated_parties.require_testified(claim, roster, testified)
     for party in roster.clients:
         known = account.journal_of(out / party.name)
         assert known is not None

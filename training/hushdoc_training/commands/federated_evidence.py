@@ -92,7 +92,6 @@ def _require(found: Unverified, roster: Roster, receipts: Path, own: Path | None
     from hushdoc.signing import keys
     from hushdoc_training.federated import account, evidence, testimony
     from hushdoc_training.recipes import federated_parties
-    from hushdoc_training.runs.claim_words import READABLE, READING
 
     testified = testimony.kept(receipts, roster)
     if own is not None:
@@ -104,14 +103,5 @@ def _require(found: Unverified, roster: Roster, receipts: Path, own: Path | None
             )
         name = roster.party_of(keys.load_private_key(own / federated_parties.KEY)).name
         evidence.require_own(*known, name, roster, testified)
-    evidence.require(
-        found.certificate.claim,
-        roster,
-        testified,
-        federated_parties.unit_definition(roster),
-        federated_parties.public_data_of(roster),
-        reads=READING,
-        assumes=(READABLE,),
-        settings=federated_parties.trained_by(roster),
-    )
+    federated_parties.require_testified(found.certificate.claim, roster, testified)
     return len(testified)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import secrets
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,13 @@ from hushdoc.labels import LabelledDocument
 from hushdoc.signing.keys import PrivateKey
 from hushdoc_training import duplicates
 from hushdoc_training.federated import claims as federated_claims
+from hushdoc_training.federated import evidence
 from hushdoc_training.federated.account import Account, Budget
 from hushdoc_training.federated.claims import Executed
 from hushdoc_training.federated.clear_sum import ClearClient, ClearCoordinator
 from hushdoc_training.federated.client import Client, Limits
 from hushdoc_training.federated.coordinator import Coordinator
+from hushdoc_training.federated.frames import Frame
 from hushdoc_training.federated.plan import (
     FEDAVG,
     FEDAVG_DP,
@@ -421,6 +423,20 @@ def declared_of(
 def trained_by(roster: Roster) -> dict[str, Any]:
     """Returns the settings that claims of a roster's run name."""
     return _used(settings_of(roster), FederatedPlan.from_dict(roster.plan).algorithm)
+
+
+def require_testified(claim: Claim, roster: Roster, testified: Mapping[str, Frame]) -> None:
+    """Raises as `evidence.require` unless a claim says what clients and the roster say."""
+    evidence.require(
+        claim,
+        roster,
+        testified,
+        unit_definition(roster),
+        public_data_of(roster),
+        reads=READING,
+        assumes=(READABLE,),
+        settings=trained_by(roster),
+    )
 
 
 def unit_definition(roster: Roster) -> str:
