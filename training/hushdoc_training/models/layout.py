@@ -7,7 +7,7 @@ have to be pretrained on public pages before private training is worth its budge
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -331,20 +331,31 @@ def small(
     return model, tokenizer_json, tokenizer_files.special_tokens(tokenizer_json)
 
 
-def wordpiece(texts: Any, *, vocab_size: int = 4000) -> str:
-    """Returns a lower-casing WordPiece tokenizer learned from texts, which must be public."""
+def wordpiece(texts: Iterable[str], *, vocab_size: int = 4000) -> str:
+    """Returns a lower-casing WordPiece tokenizer learned from texts, which must be public.
+
+    The same texts give the same tokenizer.
+    """
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    normalizer = normalizers.BertNormalizer(lowercase=True)
+    splitter = pre_tokenizers.BertPreTokenizer()
+    texts, special = list(texts), ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    normalized = map(normalizer.normalize_str, texts)
+    words = {word for text in normalized for word, _ in splitter.pre_tokenize_str(text)}
+    inner = {f"##{character}" for word in words for character in word[1:]}
+    # The trainer numbers what continues a word as a hash has it, and decides ties by number.
+    numbered = [*special, *sorted(set().union(*words)), *sorted(inner)]
     trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size,
-        special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]"],
-        show_progress=False,
+        vocab_size=vocab_size, special_tokens=numbered, show_progress=False
     )
-    tokenizer.train_from_iterator(texts, trainer)
-    text: str = tokenizer.to_str()
+    learned = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    learned.normalizer, learned.pre_tokenizer = normalizer, splitter
+    learned.train_from_iterator(texts, trainer)
+    made = Tokenizer(models.WordPiece(learned.get_vocab(), unk_token="[UNK]"))
+    made.normalizer, made.pre_tokenizer = normalizer, splitter
+    made.add_special_tokens(special)
+    text: str = made.to_str()
     return text
 
 
