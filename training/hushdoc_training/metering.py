@@ -118,7 +118,8 @@ class Meter:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise PrivacyError(
-                f"What was executed has no receipt: {error}. Nothing is certified of it.",
+                f"What was executed has no receipt: {str(error).rstrip('.')}. Nothing is certified "
+                "of it.",
                 code="NO_RECEIPT",
             ) from error
 

@@ -185,8 +185,9 @@ class Receipt:
             return cls(**_typed(found), written=_WRITTEN)
         except (HushdocError, TypeError, ValueError) as error:
             raise PrivacyError(
-                f"A receipt can't be read: {error} Without it nothing is certified of the steps "
-                "that it was for. Restore it, or start a new run; what this one spent stays spent.",
+                f"A receipt can't be read: {str(error).rstrip('.')}. Without it nothing is "
+                "certified of the steps that it was for. Restore it, or start a new run; what this "
+                "one spent stays spent.",
                 code="NO_RECEIPT",
             ) from error
 

@@ -22,6 +22,7 @@ from hushdoc.errors import (
     AnnotationError,
     CheckpointError,
     HushdocError,
+    InputError,
     OutputExistsError,
     PrivacyError,
 )
@@ -393,6 +394,39 @@ def test_a_party_starts_from_the_weights_of_the_roster(
     next(iter(trained_tensors(other.model).values())).data += 1
     with pytest.raises(CheckpointError, match="differs from the roster's in: start"):
         federated_parties.require_start(roster, other)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"task": {"task": "asking"}},
+        {"task": {"labels": None}},
+        {"task": {"preprocessing": {"max_tokens": "64"}}},
+        {"task": {"training": ["adam"]}},
+        {"task": {"training": {"trained": 3}}},
+        {"task": {"local": {"passes": "one"}}},
+        {"task": {"public_data": 3}},
+        {"plan": {"rounds": None}},
+    ],
+)
+def test_a_roster_of_another_shape_is_refused_in_one_sentence(
+    start: Start, tmp_path: Path, change: dict[str, dict[str, Any]]
+) -> None:
+    first, *others = keyed = [keys.generate_key() for _ in range(CLIENTS + 1)]
+    made = federated_parties.roster_of(
+        plan_of(start),
+        start,
+        SETTINGS,
+        coordinator=Party.of(COORDINATOR, first),
+        clients=[Party.of(f"client-{place}", key) for place, key in enumerate(others)],
+    )
+    rosters.save(tmp_path / "sound.json", made, keyed[0])
+    assert federated_parties.load_roster(tmp_path / "sound.json") == made
+    changed = {name: {**getattr(made, name), **other} for name, other in change.items()}
+    rosters.save(tmp_path / "roster.json", replace(made, **changed), keyed[0])
+    with pytest.raises(InputError, match="has a plan or task that can't be read") as refused:
+        federated_parties.load_roster(tmp_path / "roster.json")
+    assert refused.value.code == "BAD_ROSTER"
 
 
 def test_a_party_holds_the_roster_against_what_its_start_says_it_learned_from(

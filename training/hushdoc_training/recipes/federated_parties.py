@@ -18,12 +18,13 @@ import torch
 from hushdoc.arguments import printable
 from hushdoc.certificate import guarantees
 from hushdoc.certificate.claim import OVERLAPS, WATCHES_TRAINING, Claim, PublicData
-from hushdoc.errors import CheckpointError, PrivacyError
+from hushdoc.errors import CheckpointError, HushdocError, InputError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc.signing.keys import PrivateKey
 from hushdoc_training import duplicates
 from hushdoc_training.federated import claims as federated_claims
 from hushdoc_training.federated import evidence
+from hushdoc_training.federated import roster as rosters
 from hushdoc_training.federated.account import Account, Budget
 from hushdoc_training.federated.claims import Executed
 from hushdoc_training.federated.clear_sum import ClearClient, ClearCoordinator
@@ -157,6 +158,28 @@ def settings_of(roster: Roster) -> FederatedSettings:
         training=PrivateSettings(**roster.task["training"]),
         local=LocalTraining(**roster.task["local"]),
     )
+
+
+def load_roster(path: Path) -> Roster:
+    """Returns the roster of a file, whose plan and task this version can read.
+
+    An InputError BAD_ROSTER tells why not; nothing of the roster is approved.
+    """
+    roster = rosters.load(path)
+    try:
+        FederatedPlan.from_dict(roster.plan)
+        settings_of(roster)
+        TASKS[roster.task["task"]].read(roster.task)
+        for found in roster.task.get("public_data", ()):
+            PublicData.from_dict(found, "public_data")
+    except (AttributeError, HushdocError, LookupError, TypeError, ValueError) as error:
+        raise InputError(
+            f"The roster '{printable(path)}' has a plan or task that can't be read "
+            f"({printable(error)}). Ask the coordinator for one that `hushdoc federated init` of "
+            "this version wrote.",
+            code="BAD_ROSTER",
+        ) from error
+    return roster
 
 
 def public_data_of(roster: Roster) -> tuple[PublicData, ...]:

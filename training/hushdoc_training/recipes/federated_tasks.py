@@ -8,7 +8,9 @@ from functools import partial
 from typing import Any
 
 from hushdoc.certificate.claim import PublicData
-from hushdoc.labels import LabelledDocument
+from hushdoc.labels import LabelledDocument, LabelSet
+from hushdoc.runtime.encoding import Preprocessing
+from hushdoc.runtime.questions import Asking
 from hushdoc_training.federated.plan import PROVIDER, FederatedPlan
 from hushdoc_training.recipes import federated_docvqa, federated_kie
 from hushdoc_training.recipes.docvqa import rows
@@ -34,6 +36,7 @@ class Task:
         word: Its name on the command line and in a roster.
         units: Privacy units that records are made of, but for fl-provider-dp, which has providers.
         told: What a roster says of a start besides.
+        read: Reads that again; raises where it says less, or something else.
         described: What a claim says of a start.
         prepared_by: The public data that settings measure something on before the first round.
         labels_from_documents: Whether protected documents gave a start its labels.
@@ -51,6 +54,7 @@ class Task:
     word: str
     units: tuple[str, ...]
     told: Callable[[Any], Mapping[str, Any]]
+    read: Callable[[Mapping[str, Any]], object]
     described: Callable[[Any], Mapping[str, Any]]
     prepared_by: Callable[[PrivateSettings], tuple[PublicData, ...]]
     labels_from_documents: Callable[[Any], bool]
@@ -82,6 +86,10 @@ KIE = Task(
         "labels": list(start.labels.fields),
         "preprocessing": start.preprocessing.to_dict(),
     },
+    read=lambda told: (
+        LabelSet(fields=tuple(told["labels"])),
+        Preprocessing.from_dict(told["preprocessing"], images=True),
+    ),
     described=kie.described,
     prepared_by=kie.prepared_by,
     labels_from_documents=lambda start: start.labels.taken_from_documents,
@@ -104,6 +112,7 @@ DOCVQA = Task(
         "encoder": start.model.architecture,
         "asking": start.asking.to_dict(),
     },
+    read=lambda told: Asking.from_dict(told["asking"]),
     described=docvqa.described,
     prepared_by=docvqa.prepared_by,
     labels_from_documents=lambda start: False,
