@@ -49,7 +49,7 @@ def register(subcommands: Subcommands) -> None:
         help="render it as a CycloneDX ML-BOM, a registry entry or a model card",
         description="Renders a certificate for other tools. A rendering is unsigned and says so: "
         "only the signed statement counts, and the rendering contains its digest. Files are not "
-        "checked.",
+        "checked. With --trust, cyclonedx and card have what its auditors signed, too.",
     )
     artifact_argument(export)
     trust_option(export)
@@ -195,7 +195,7 @@ def _cyclonedx(folder: Path, seen: Inspected) -> str:
     from hushdoc.reports import cyclonedx
 
     document = cyclonedx.bill_of_materials(
-        seen.certificate, seen.subjects, payload_sha256=seen.payload_sha256
+        seen.certificate, seen.subjects, payload_sha256=seen.payload_sha256, audits=seen.audits
     )
     return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
@@ -209,7 +209,12 @@ def _opendp(folder: Path, seen: Inspected) -> str:
 def _card(folder: Path, seen: Inspected) -> str:
     from hushdoc.reports.model_card import model_card
 
-    return model_card(seen.certificate, _labels(folder, seen), payload_sha256=seen.payload_sha256)
+    return model_card(
+        seen.certificate,
+        _labels(folder, seen),
+        payload_sha256=seen.payload_sha256,
+        audits=seen.audits,
+    )
 
 
 def _labels(folder: Path, seen: Inspected) -> LabelSet | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from hushdoc import arguments
 from hushdoc.arguments import printable
-from hushdoc.certificate.audit_reports import Audit
+from hushdoc.certificate.audit_reports import Audit, AuditReport
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Guarantee, ProtectedData, PublicData
 from hushdoc.certificate.subjects import ENVELOPE_FILE, Subject
@@ -37,8 +37,12 @@ def bill_of_materials(
     *,
     payload_sha256: str,
     spec_version: str = "1.6",
+    audits: Sequence[AuditReport] = (),
 ) -> Json:
-    """Returns the ML-BOM as plain data for JSON; `payload_sha256` is of the signed statement."""
+    """Returns the ML-BOM as plain data for JSON; `payload_sha256` is of the signed statement.
+
+    `audits` are what auditors whom the reader trusts signed about the artifact.
+    """
     arguments.choice(spec_version, SPEC_VERSIONS, what="spec_version")
     require_signed(certificate, payload_sha256)
     subjects = [
@@ -64,7 +68,7 @@ def bill_of_materials(
                     }
                 ]
             },
-            "component": _model(certificate, subjects, payload_sha256),
+            "component": _model(certificate, subjects, payload_sha256, audits),
             "properties": _properties(
                 {
                     "hushdoc:rendering": notice(payload_sha256),
@@ -75,7 +79,12 @@ def bill_of_materials(
     }
 
 
-def _model(certificate: Certificate, subjects: Sequence[Subject], payload_sha256: str) -> Json:
+def _model(
+    certificate: Certificate,
+    subjects: Sequence[Subject],
+    payload_sha256: str,
+    audits: Sequence[AuditReport],
+) -> Json:
     model, failed = certificate.model, failures(certificate)
     entry = [subject for subject in subjects if subject.name == model.entry]
     return {
@@ -95,7 +104,7 @@ def _model(certificate: Certificate, subjects: Sequence[Subject], payload_sha256
             }
         ],
         "components": [_file(subject) for subject in subjects],
-        "modelCard": _model_card(certificate, failed),
+        "modelCard": _model_card(certificate, failed, audits),
         "properties": _certificate_properties(certificate, failed),
     }
 
@@ -114,9 +123,19 @@ def _hash(sha256: str) -> Json:
     return {"alg": "SHA-256", "content": sha256}
 
 
-def _model_card(certificate: Certificate, failed: Mapping[int, str]) -> Json:
+def _model_card(
+    certificate: Certificate, failed: Mapping[int, str], reports: Sequence[AuditReport]
+) -> Json:
     claim = certificate.claim
-    metrics = [*_utility(claim.utility), *(_audit(audit, claim.training) for audit in claim.audits)]
+    metrics = [
+        *_utility(claim.utility),
+        *(_audit(audit, "the issuer", claim.training) for audit in claim.audits),
+        *(
+            _audit(audit, f"{printable(report.auditor)}, {report.conducted_at}")
+            for report in reports
+            for audit in report.audits
+        ),
+    ]
     return {
         "modelParameters": {
             "task": certificate.model.task,
@@ -167,12 +186,12 @@ def _utility(utility: Mapping[str, Any]) -> list[Json]:
     ]
 
 
-def _audit(audit: Audit, training: object) -> Json:
+def _audit(audit: Audit, by: str, training: object = None) -> Json:
     """An audit as a metric; it bounds epsilon from below only."""
     ceiling = audit_ceiling(audit, training)
     bound = {} if audit.epsilon_lower is None else {"lowerBound": f"{audit.epsilon_lower:g}"}
     return {
-        "type": "audit by the issuer, lower bound of epsilon (can refute, never prove)",
+        "type": f"audit by {by}, lower bound of epsilon (can refute, never prove)",
         "value": " ".join([*audit_words(audit, training), WHAT_AUDITS_MEAN]),
         "slice": f"{audit.unit}, {audit.adversary}"
         + ("" if ceiling is None else f", could show at best {ceiling:.4g}"),

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from hushdoc.arguments import printable
+from hushdoc.certificate.audit_reports import AuditReport
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Guarantee
 from hushdoc.certificate.subjects import ENVELOPE_FILE
 from hushdoc.explanation import explain
+from hushdoc.explanation.measurements import WHAT_AUDITS_MEAN, audit_words
 from hushdoc.labels import LabelSet
 from hushdoc.reports.rendering import is_whole
 
@@ -40,9 +42,16 @@ _WHAT = {"synthetic-documents": "Documents to give away,"}
 
 
 def model_card(
-    certificate: Certificate, labels: LabelSet | None = None, *, payload_sha256: str
+    certificate: Certificate,
+    labels: LabelSet | None = None,
+    *,
+    payload_sha256: str,
+    audits: Sequence[AuditReport] = (),
 ) -> str:
-    """Returns the card's Markdown; the same certificate always gives the same text."""
+    """Returns the card's Markdown; the same certificate and audits always give the same text.
+
+    `audits` are what auditors whom the reader trusts signed about the artifact.
+    """
     model = certificate.model
     failed = [item for item in certificate.recompute() if item.code is not None]
     parts = [
@@ -64,6 +73,7 @@ def model_card(
         ),
         _guarantees(certificate),
         "```text\n" + explain(certificate).replace("```", "'''") + "```",
+        *_audits(audits),
         "## Use",
         _usage(certificate),
         *_utility(certificate),
@@ -122,6 +132,18 @@ def _row(guarantee: Guarantee) -> str:
         guarantee.aggregation,
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _audits(reports: Sequence[AuditReport]) -> list[str]:
+    if not reports:
+        return []
+    parts = ["### What trusted auditors signed about it"]
+    for report in reports:
+        parts.append(f"{_escaped(printable(report.auditor))}, {report.conducted_at}:")
+        parts.append(
+            "\n".join(f"- {_escaped(' '.join(audit_words(audit)))}" for audit in report.audits)
+        )
+    return [*parts, WHAT_AUDITS_MEAN]
 
 
 def _usage(certificate: Certificate) -> str:

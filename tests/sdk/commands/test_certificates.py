@@ -10,6 +10,7 @@ import hushdoc_builders as build
 import pytest
 
 from hushdoc.__main__ import main
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
 
 yaml = pytest.importorskip("yaml")
 
@@ -65,6 +66,27 @@ def test_nothing_is_rendered_that_a_trust_store_does_not_trust(
     trust.write_bytes(build.trust(other_key).to_json())
     assert run(*export) == 4
     assert not out.exists()
+
+
+@pytest.mark.parametrize("form", ["cyclonedx", "card"])
+def test_a_rendering_has_what_auditors_signed_whom_the_trust_store_knows(
+    key: Any,
+    other_key: Any,
+    sealed: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    form: str,
+) -> None:
+    build.append_audit(sealed, other_key, build.audit_report(auditor="An outside laboratory"))
+    auditor = TrustedKey.of(other_key, name="laboratory", roles=("audit",))
+    issuer = TrustedKey.of(key, name="issuer")
+    for name, known, shown in (("with", [issuer, auditor], True), ("without", [issuer], False)):
+        store = tmp_path / name
+        store.write_bytes(TrustStore.of(known).to_json())
+        assert run(sealed, "--format", form, "--trust", store) == 0
+        text = capsys.readouterr().out
+        assert ("An outside laboratory, 2026-11-21T09:00:00Z" in text) == shown
+        assert ("It shows that epsilon is at least 0.5" in text) == shown
 
 
 def test_a_card_takes_fields_only_from_the_file_that_was_signed(

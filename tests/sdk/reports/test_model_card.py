@@ -13,7 +13,13 @@ DIGEST = "ab" * 32
 
 
 def test_hostile_texts_stay_texts(build: ModuleType) -> None:
-    card = model_card(build.hostile(HOSTILE), LabelSet(fields=("a`b",)), payload_sha256=DIGEST)
+    report = build.audit_report(build.audit(method=HOSTILE), auditor=HOSTILE)
+    card = model_card(
+        build.hostile(HOSTILE),
+        LabelSet(fields=("a`b",)),
+        payload_sha256=DIGEST,
+        audits=(report,),
+    )
     outside_fences = "".join(card.split("```")[::2])
     assert "<script>" not in outside_fences
     assert "](javascript" not in outside_fences
