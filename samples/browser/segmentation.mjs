@@ -87,7 +87,9 @@ function stops(text, start, stop, mark) {
   const place = end + at(AFTER, text, end).length;
   if (isLower(text, place) || mark.startsWith('....')) return false;
   if (!mark.startsWith('.') || mark.startsWith('..')) return true;
-  const isShort = length(text, start, stop) < LONGEST_ENUMERATOR;
+  // A character has two units at most; who counts all of a long sentence at each stop never ends.
+  const isShort =
+    stop - start < 2 * LONGEST_ENUMERATOR && length(text, start, stop) < LONGEST_ENUMERATOR;
   if (isShort && ENUMERATOR.test(text.slice(start, stop + 1))) return false;
   let from = Math.max(start, stop - 2 * LOOK_BACK);
   while (length(text, from, stop) > LOOK_BACK) from += text.codePointAt(from) > 0xffff ? 2 : 1;

@@ -73,7 +73,7 @@ def _in_node(script: str, data: Any) -> Any:
         input=json.dumps(data),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         cwd=SAMPLE,
     )
     assert done.returncode == 0, done.stderr[-2000:]
@@ -106,6 +106,25 @@ def test_sentences_and_tokens_are_those_of_hushdoc() -> None:
         places = segmentation.sentences(text)
         assert sentences == [text[start:stop] for start, stop in places], text
         assert tokens == segmentation.words(text), text
+
+
+TIME = (
+    READ
+    + """
+import { sentences } from './segmentation.mjs';
+const took = (text) => Math.min(...[1, 2, 3].map(() => {
+  const began = performance.now();
+  sentences(text);
+  return performance.now() - began;
+}));
+console.log(JSON.stringify(data.map(took)));
+"""
+)
+
+
+def test_full_stops_that_end_no_sentence_take_linear_time() -> None:
+    short, long = _in_node(TIME, ["mr. " * 4_000, "mr. " * 32_000])
+    assert long < 24 * short  # times 8 by length, times 64 where each stop looks back
 
 
 HASH = (
