@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import PurePath
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePath
 from typing import TextIO
 
 from hushdoc.arguments import printable
 from hushdoc.errors import HushdocError
+from hushdoc.system import locks
 
 _PACKAGES = frozenset({"hushdoc", "hushdoc_training", "hushdoc_export"})
 
@@ -47,6 +48,20 @@ def as_lines() -> Iterator[None]:
         yield
     finally:
         warnings.showwarning = before
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Locks a folder as `locks.locked` does, and says so where another program has to end first."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(locks.locked(folder, wait=False))
+        except BlockingIOError:
+            if sys.stderr is not None:
+                line = f"hushdoc: waiting for another command that changes '{printable(folder)}'"
+                print(line, file=sys.stderr, flush=True)
+            held.enter_context(locks.locked(folder))
+        yield
 
 
 def out_of_memory(what: str) -> HushdocError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable, short_repr
-from hushdoc.commands import passwords, stores
+from hushdoc.commands import notices, passwords, stores
 from hushdoc.commands.passwords import passphrase_option
 from hushdoc.signing.trust_store import REVOCATION, TrustedKey, TrustStore
 from hushdoc.system import locks
@@ -85,7 +85,7 @@ def run_revoke(options: argparse.Namespace) -> int:
 
     path = options.list.resolve()
     private_key = passwords.private_key(options)
-    with locks.locked(path.parent):
+    with notices.locked(path.parent):
         following = revocation.successor(
             _previous(path, private_key, options.store),
             keys=options.revoke_key,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.arguments import counted, printable, short_repr
-from hushdoc.commands import passwords, stores
+from hushdoc.commands import notices, passwords, stores
 from hushdoc.commands.answering import artifact_argument
 from hushdoc.commands.passwords import passphrase_option
 from hushdoc.errors import ArtifactError, CertificateError, InputError
@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
         options.refuse_usage("--signature and --public-key belong together")
     if options.audit is not None and options.key is None:
         options.refuse_usage("--audit needs --key, the auditor's own")
-    with locks.locked(options.artifact):
+    with notices.locked(options.artifact):
         found = intact(options.artifact)
         if options.audit is not None:
             return _append_audit(options, found)

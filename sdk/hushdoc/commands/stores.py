@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hushdoc.arguments import printable
+from hushdoc.commands import notices
 from hushdoc.commands.parsing import CommandParser
 from hushdoc.errors import InputError
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
@@ -42,7 +43,7 @@ def change(
 ) -> tuple[TrustStore, TrustStore]:
     """Rewrites a store and returns it before and after; on any error it stays unchanged."""
     path = path.resolve()
-    with locks.locked(path.parent):
+    with notices.locked(path.parent):
         empty = create and not path.exists()
         before = TrustStore(keys=()) if empty else TrustStore.from_file(path)
         after = change_store(before)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -13,6 +15,7 @@ import hushdoc
 from hushdoc.commands import notices
 from hushdoc.errors import InputError
 from hushdoc.reading import ReadingWarning
+from hushdoc.system import locks
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -73,3 +76,30 @@ def test_warnings_are_ours_by_their_class_or_by_their_line(tmp_path: Path) -> No
     assert notices._is_ours(UserWarning, ours)
     assert not notices._is_ours(UserWarning, theirs)
     assert not notices._is_ours(DeprecationWarning, ours)
+
+
+def test_who_waits_for_another_command_is_told_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with notices.locked(tmp_path):
+        pass
+    assert capfd.readouterr().err == ""
+    asked, told, held = Event(), Event(), []
+
+    def other() -> None:
+        asked.set()
+        with notices.locked(tmp_path):
+            held.append(told.is_set())
+
+    with locks.locked(tmp_path):
+        waiting = Thread(target=other)
+        waiting.start()
+        asked.wait()
+        err, until = "", time.monotonic() + 60
+        while "waiting for another command" not in err and time.monotonic() < until:
+            time.sleep(0.01)
+            err += capfd.readouterr().err
+        told.set()
+    waiting.join()
+    assert f"changes '{tmp_path}'" in err
+    assert held == [True]

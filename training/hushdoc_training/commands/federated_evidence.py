@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.arguments import counted
+from hushdoc.commands import notices
 from hushdoc.commands.parsing import Subcommands
-from hushdoc.system import locks
 from hushdoc_training.commands import federated_network
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def run_countersign(options: argparse.Namespace) -> int:
     from hushdoc.commands import signing
 
     roster, key = federated_network.approved(options)
-    with locks.locked(options.artifact):
+    with notices.locked(options.artifact):
         found = signing.intact(options.artifact)
         _require(found, roster, options.receipts, options.folder)
         signing.show(found)
