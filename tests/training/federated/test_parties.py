@@ -354,6 +354,25 @@ def test_a_coordinator_that_is_killed_goes_on_after_the_round(
     assert federation.charged()["first"] == (3 if lost else 2)
 
 
+def test_a_run_that_has_all_receipts_waits_for_nobody(federation: Federation) -> None:
+    drive(federation.coordinator, federation.transport())
+    again = federation.coordinate()
+    again.start(0.0)
+    for _ in range(2):  # no client is there
+        assert again.tick(0.1) == []
+    assert (again.phase, again.owing) == ("finished", ())
+
+
+def test_a_run_without_some_receipts_waits_for_who_owes_them(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, plan(**MODES["threshold"]))
+    federation.end("third")
+    drive(federation.coordinator, federation.transport())
+    again = federation.coordinate()
+    again.start(0.0)
+    assert again.tick(0.1) == []
+    assert (again.phase, again.owing) == ("gathering", ("third",))
+
+
 def test_a_full_disk_steps_nothing_and_the_run_goes_on_from_the_last_round(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -309,7 +309,7 @@ class Coordinator:
             self.phase = FINISHED
         elif self._pausing and self.phase in (GATHERING, CLOSING):
             self.phase = PAUSED
-        if self.phase == GATHERING and (now >= self._until or not self._absent):
+        if self.phase == GATHERING and (now >= self._until or not self._awaited):
             self._require_enough()
             return self._begin(now) if self.begun < self._plan.rounds else self._close(now)
         return []
@@ -329,6 +329,13 @@ class Coordinator:
             for party in self._roster.clients
             if party.name not in self._here or missed.get(party.name, 0) >= MISSED_IN_A_ROW
         )
+
+    @property
+    def _awaited(self) -> tuple[str, ...]:
+        """Clients that are waited for: after the last round, such as owe a receipt alone."""
+        absent, owing = self._absent, self.owing
+        ended = self.begun >= self._plan.rounds
+        return tuple(name for name in absent if name in owing) if ended else absent
 
     def _require_enough(self) -> None:
         absent, needed = self._absent, self._plan.clients_per_round - self._plan.silent
