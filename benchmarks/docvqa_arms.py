@@ -381,9 +381,11 @@ class Arms:
         ]
         scorers = [Scorer(start=model, device=self._device) for model in models]
         before = Scorer(start=start, device=self._device)
-        documents = [*data.asked[0], *data.asked[1]]
+        images = start.asking.image is not None
+        sides = [each if images else memorization.without_images(each) for each in data.asked]
+        documents = [*sides[0], *sides[1]]
         begun = before.score(documents)
-        hidden = [memorization.hidden(asked) for asked in data.asked]
+        hidden = [memorization.hidden(asked) for asked in sides]
         views: list[dict[str, Any]] = []
         for half, scorer in enumerate(scorers):
             names = set(providers.grouped(data.asked[half]))

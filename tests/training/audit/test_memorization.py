@@ -113,6 +113,15 @@ def test_places_of_hidden_words_are_blurred_and_no_others() -> None:
     assert (seen[~inside] == pixels[~inside]).all()
 
 
+def test_no_image_is_drawn_for_models_that_read_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    (plain,) = memorization.without_images([page_of(image=b"an image")])
+    monkeypatch.setattr(memorization, "page_image", None)
+    hidden = memorization.hide(plain, ["12.50"])
+    assert texts(hidden) == texts(memorization.hide(page_of(), ["12.50"]))
+    assert [page.image for page in hidden.document.pages] == [None]
+    assert replace(plain, document=page_of().document) == page_of()
+
+
 def test_one_question_of_a_key_is_asked_of_each_document() -> None:
     [asked] = memorization.hidden([page_of()])
     assert [question.text for question in asked.questions] == ["Who is it?"]

@@ -137,6 +137,23 @@ def hidden(
     return made
 
 
+def without_images(documents: Sequence[LabelledDocument]) -> list[LabelledDocument]:
+    """Returns documents as models of words and boxes read them: no image has to be blurred."""
+    return [
+        replace(
+            item,
+            document=replace(
+                item.document,
+                pages=tuple(
+                    replace(page, image=None, frame=0, fingerprint=None)
+                    for page in item.document.pages
+                ),
+            ),
+        )
+        for item in documents
+    ]
+
+
 def hide(labelled: LabelledDocument, answers: Sequence[str]) -> LabelledDocument:
     """Returns a document without these texts: no word like them, and their places blurred.
 

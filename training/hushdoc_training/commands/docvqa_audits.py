@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,7 @@ from hushdoc_training.commands.data import SOURCE
 from hushdoc_training.commands.training_options import of_invented, require_installed, seed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Sequence
 
     from hushdoc.commands.parsing import Subcommands
     from hushdoc.labels import LabelledDocument
@@ -242,14 +242,18 @@ def run_memorization(options: argparse.Namespace) -> int:
     return 0
 
 
+@contextmanager
 def _opened(
     location: str, options: argparse.Namespace, model: Asked
-) -> AbstractContextManager[Sequence[LabelledDocument]]:
-    """Returns documents, with their pages' images where the model reads those."""
+) -> Iterator[Sequence[LabelledDocument]]:
+    """Yields documents, with their pages' images where the model reads those."""
+    from hushdoc_training.audit import memorization
     from hushdoc_training.data import dataset
 
     source = dataset.Source(location=location, documents=options.documents, seed=options.seed)
-    return dataset.opened(source, images=model.asking.image is not None)
+    images = model.asking.image is not None
+    with dataset.opened(source, images=images) as documents:
+        yield documents if images else memorization.without_images(documents)
 
 
 def _trained(source: str, options: argparse.Namespace, *, like: Asked | None = None) -> Asked:
