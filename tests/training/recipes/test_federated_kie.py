@@ -429,6 +429,38 @@ def test_a_roster_of_another_shape_is_refused_in_one_sentence(
     assert refused.value.code == "BAD_ROSTER"
 
 
+def test_the_coordinator_waits_for_clients_as_long_as_for_a_phase(
+    start: Start, tmp_path: Path
+) -> None:
+    first, *others = [keys.generate_key() for _ in range(CLIENTS + 1)]
+    roster = federated_parties.roster_of(
+        plan_of(start),
+        start,
+        SETTINGS,
+        coordinator=Party.of(COORDINATOR, first),
+        clients=[Party.of(f"client-{place}", key) for place, key in enumerate(others)],
+    )
+    with federated_parties.coordinator_of(
+        roster, first, start, folder=tmp_path / "coordinator", seconds=7.0
+    ) as coordinator:
+        coordinator.start(100.0)
+        assert coordinator.deadline == 107.0
+
+
+def test_no_ledger_can_count_a_run_without_privacy(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    simulated(start, receipts, plan_of(start, FEDAVG), tmp_path / "run")
+    roster = rosters.load(tmp_path / "run" / "roster.json")
+    ledger = Ledger.create(tmp_path / "ledger", data="receipts", epsilon=100.0, delta=1e-5)
+    for changed in (False, True):
+        with pytest.raises(PrivacyError, match="no noise, so that no ledger can count it"):
+            federated_parties.account_of(
+                tmp_path / "own", roster, start, receipts, ledger, documents_changed=changed
+            )
+    assert not (tmp_path / "own").exists()
+
+
 def test_a_party_holds_the_roster_against_what_its_start_says_it_learned_from(
     start: Start, tmp_path: Path
 ) -> None:

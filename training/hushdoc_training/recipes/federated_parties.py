@@ -29,7 +29,7 @@ from hushdoc_training.federated.account import Account, Budget
 from hushdoc_training.federated.claims import Executed
 from hushdoc_training.federated.clear_sum import ClearClient, ClearCoordinator
 from hushdoc_training.federated.client import Client, Limits
-from hushdoc_training.federated.coordinator import Coordinator
+from hushdoc_training.federated.coordinator import Coordinator, Waits
 from hushdoc_training.federated.frames import Frame
 from hushdoc_training.federated.plan import (
     FEDAVG,
@@ -358,7 +358,10 @@ def coordinator_of(
     folder: Path,
     seconds: float = PHASE_SECONDS,
 ) -> Coordinator:
-    """Returns the coordinator of a roster, which goes on where its folder stands."""
+    """Returns the coordinator of a roster, which goes on where its folder stands.
+
+    It waits `seconds` for clients, and for each phase of a sum as long.
+    """
     plan, settings = FederatedPlan.from_dict(roster.plan), settings_of(roster)
     return Coordinator(
         roster,
@@ -367,6 +370,7 @@ def coordinator_of(
         weights=weights_of(trained_tensors(_own(start, settings, _CPU).model)),
         step=server_step_of(plan, settings.training),
         summing=coordinator_sum(roster, seconds=seconds),
+        waits=Waits(clients=seconds),
     )
 
 
@@ -495,6 +499,11 @@ def one_of_copies(
 
 
 def _require_fit(ledger: Ledger, plan: FederatedPlan) -> None:
+    if plan.delta is None:
+        raise PrivacyError(
+            f"{plan.algorithm} adds no noise, so that no ledger can count it; the documents are "
+            f"spent whatever '{ledger.path}' says. Leave the ledger out, or take no part."
+        )
     if (ledger.unit, ledger.delta) != (plan.privacy_unit, plan.delta):
         raise PrivacyError(
             f"The ledger '{ledger.path}' counts for each {ledger.unit} at delta {ledger.delta:g}, "
