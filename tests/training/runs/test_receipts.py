@@ -225,3 +225,21 @@ def test_epsilon_is_what_the_receipt_of_the_run_gives(
 def test_a_plan_is_no_receipt() -> None:
     with pytest.raises(TypeError, match="expected a Receipt of what ran"):
         receipts.claim(PLAN, Declared(name="forms"), delta=1e-5)  # type: ignore[arg-type]
+
+
+def test_a_release_of_the_same_ledger_counts_once_also_where_copies_count_otherwise(
+    tmp_path: Path,
+) -> None:
+    # A set of documents that voted by their words gives layouts to pages of their images.
+    ledger = Ledger.create(tmp_path / "ledger", data="scans", epsilon=8, delta=1e-5)
+    ledger.reserve("votes", title="", step=EARLIER, steps=3, claim="c", documents="words")
+    votes = replace(PLAN, sampling_rate=0.2, noise_multiplier=3.0, steps=3)
+    released = claim_by(votes, "scans", ledger=ledger.statement())
+    ledger.charge("votes", 3)
+    ledger.close("votes", reason="finished")
+    ledger.admit("images", reason="read as images")
+    ledger.reserve("this", title="", step=PLAN.step, steps=20, claim="d", documents="images")
+    pages = claim_by(PLAN, "scans", ledger=ledger.statement())
+    both = continued.added(pages, released)
+    assert both.guarantees[0].epsilon == pages.guarantees[0].epsilon
+    assert both.transcripts == pages.transcripts

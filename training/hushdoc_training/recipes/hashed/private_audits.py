@@ -2,9 +2,9 @@
 
 What is audited is the recipe: it runs once more, as a twin of epsilon 1, on invented documents with
 canaries among them, each put there by a coin of its own. What the twin's table reveals of the
-coins is held against what the twin claims, before a protected document is read and a step is
-charged; it is written into the certificate. Nothing is learned about the protected documents, so
-it costs no privacy.
+coins is held against what the twin claims, before a step on protected documents is charged; it is
+written into the certificate. Nothing is learned about the protected documents, so it costs no
+privacy.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What is audited is the recipe: it trains the run's own model once more, as a twin of epsilon 1, on
 invented forms. Canaries among them are of a few words, so that a thousand cost little; each is
 there or not by a coin of its own. What the twin's checkpoint reveals of the coins is held against
-what it claims, before a protected document is read and a step is charged.
+what it claims, before a step on protected documents is charged.
 """
 
 from __future__ import annotations
