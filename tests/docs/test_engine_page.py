@@ -47,3 +47,45 @@ def test_the_page_names_every_setting() -> None:
         assert name in PAGE, name
     for backend in BACKENDS:
         assert f"`{backend}`" in PAGE
+
+
+def test_the_page_names_the_codes_of_claims_that_are_refused() -> None:
+    import torch
+    from torch import nn
+
+    from hushdoc.errors import PrivacyError
+    from hushdoc_training.privacy.engine import PrivateTraining
+    from hushdoc_training.privacy.plan import PrivacyPlan
+    from hushdoc_training.runs import receipts
+
+    plan = PrivacyPlan.calibrated(epsilon=3, sampling_rate=0.5, steps=2, expected_records=4)
+    inputs = torch.randn(8, 3)
+
+    def refused(*, resumed: bool) -> str:
+        model = nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with PrivateTraining(
+            plan,
+            model,
+            optimizer,
+            records=[[place] for place in range(8)],
+            losses=lambda examples: model(inputs[examples]).square().mean(1),
+        ) as training:
+            if resumed:
+                training.resume(1)
+            for _ in training:
+                pass
+            with pytest.raises(PrivacyError) as error:
+                receipts.claim_of(training, "invented")
+        return error.value.code
+
+    table = PAGE.split("## What is refused, and the way out")[1].split("\n## ")[0]
+    for row, code in (
+        ("the records are a plain list", refused(resumed=False)),
+        ("resumed without the receipt", refused(resumed=True)),
+    ):
+        (found,) = (line for line in table.splitlines() if row in line)
+        assert f"`{code}`" in found
+    with pytest.raises(ValueError, match="vanish in float32"):
+        PrivacyPlan.calibrated(epsilon=3, sampling_rate=0.5, steps=2, clipping_norm=1e-9)
+    assert "below 1e-8, whose squares vanish in float32 (a `ValueError` of the plan)" in table

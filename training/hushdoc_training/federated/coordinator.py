@@ -258,7 +258,7 @@ class Coordinator:
         if not self.finished and now >= self._run_until:
             raise FederatedRunError(
                 f"The run was to take {self._waits.run:.0f} seconds, and {self.begun} of "
-                f"{self._plan.rounds} rounds are begun. Resume it, and give it longer.",
+                f"{self._plan.rounds} rounds are begun. Resume it: it then has as long again.",
                 code="RUN_TOO_LONG",
             )
         out = self._signed(self._summing.tick(now)) if self.phase == SUMMING else []
