@@ -2,17 +2,21 @@
 
 A forked process has the forking thread alone. A lock that another thread held is never released
 there, and a library that another thread was inside of stays as it was. So locks are renewed, a fork
-waits until other threads have left native code, and what it waited for in vain is not used again.
+waits until other threads have left native code and imported what they import for us, and native
+code for which it waited in vain is not used again.
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
@@ -20,6 +24,8 @@ from hushdoc.errors import HushdocError
 
 WAIT_SECONDS = 10.0
 """How long a fork waits for other threads to leave native code: pages and runs take less."""
+
+_LOOK_SECONDS = 0.001
 
 _locks: WeakSet[Lock] = WeakSet()
 _kept: WeakSet[Any] = WeakSet()
@@ -145,6 +151,25 @@ def _before() -> None:
         _gate.forking += 1
         while _gate.inside.keys() - {thread} and time.monotonic() < until:
             _gate.condition.wait(until - time.monotonic())
+    while _is_importing(thread) and time.monotonic() < until:
+        time.sleep(_LOOK_SECONDS)
+
+
+def _is_importing(forking: int) -> bool:
+    """Returns whether another thread imports what our code asks for: Python renews no such lock."""
+    locks = tuple(getattr(importlib._bootstrap, "_module_locks", {}).values())
+    owners = {getattr(found(), "owner", None) for found in locks} - {None, forking}
+    frames = sys._current_frames() if owners else {}
+    return any(_is_ours(frame) for thread, frame in frames.items() if thread in owners)
+
+
+def _is_ours(frame: FrameType | None) -> bool:
+    """Returns whether a function of ours is among those that a thread is in."""
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("hushdoc"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _in_parent() -> None:

@@ -23,6 +23,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 import numpy as np
+import hushdoc
 from hushdoc import HushdocError, Runtime, open_document
 from hushdoc.reading import OCRCache
 from hushdoc.runtime.session import Session
@@ -64,6 +65,20 @@ threading.Thread(target=words, daemon=True).start()
 while "pypdfium2" not in sys.modules:  # until the other thread is importing it
     time.sleep(.0005)
 print(ends(lambda: words() == 2 or os._exit(3)), flush=True)
+os._exit(0)
+"""
+
+IMPORTING = """
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "hushdoc.runtime.kie":
+            begun.set()
+            time.sleep(.5)
+begun = threading.Event()
+sys.meta_path.insert(0, Slow())
+threading.Thread(target=lambda: hushdoc.KIEModel, daemon=True).start()
+begun.wait()
+print(ends(lambda: hushdoc.KIEModel), flush=True)
 os._exit(0)
 """
 
@@ -168,6 +183,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     [
         (READING, ["True"]),
         (LOADING, ["0"]),
+        (IMPORTING, ["0"]),
         (RUNNING, ["True", "True"]),
         (TORN, ["7"]),
         (NESTED, ["5 0"]),
@@ -180,7 +196,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             ],
         ),
     ],
-    ids=["reading", "loading", "running", "torn", "nested", "pools"],
+    ids=["reading", "loading", "importing", "running", "torn", "nested", "pools"],
 )
 def test_a_fork_while_threads_work(
     inputs: list[Path], tmp_path: Path, program: str, said: list[str]
