@@ -11,10 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+UNREAD = "unread"
+"""In place of a page of fields and notes that show, where the content of their page breaks off."""
+
 
 @contextmanager
 def notes_alone(file: Any, number: int, page: Any) -> Iterator[Any | None]:
-    """Yields a page of nothing but the fields and notes of `page` that show; None without any."""
+    """Yields a page of nothing but the fields and notes of `page` that show; None without any.
+
+    UNREAD where they can't be told apart from the page: PDFium draws them after its content, which
+    may end inside a string.
+    """
     import pypdfium2.raw as raw
 
     _give_looks(page)
@@ -23,13 +30,14 @@ def notes_alone(file: Any, number: int, page: Any) -> Iterator[Any | None]:
         return
     own = raw.FPDFPage_CountObjects(page)
     # It puts all of them into one form, the last object of the page.
-    if raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_SUCCESS:
-        yield None
+    flattened = raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
+    if flattened != raw.FLATTEN_SUCCESS:
+        yield UNREAD if flattened == raw.FLATTEN_FAIL else None
         return
     notes = file.get_page(number)
     try:
         if raw.FPDFPage_CountObjects(notes) != own + 1:
-            yield None
+            yield UNREAD
             return
         for _ in range(own):
             found = raw.FPDFPage_GetObject(notes, 0)
@@ -68,7 +76,7 @@ def _shown(page: Any) -> int:
             continue
         flags = raw.FPDFAnnot_GetFlags(note)
         unseen = flags & (raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW)
-        if unseen or not raw.FPDFAnnot_HasKey(note, b"AP"):
+        if unseen or not (raw.FPDFAnnot_HasKey(note, b"AP") and _has_area(note)):
             raw.FPDFAnnot_SetFlags(note, flags | raw.FPDF_ANNOT_FLAG_HIDDEN)
         else:
             # What is of no known kind is drawn in spite of this flag.
@@ -76,3 +84,12 @@ def _shown(page: Any) -> int:
             count += raw.FPDFAnnot_GetSubtype(note) != raw.FPDF_ANNOT_POPUP
         raw.FPDFPage_CloseAnnot(note)
     return count
+
+
+def _has_area(note: Any) -> bool:
+    import pypdfium2.raw as raw
+
+    place = raw.FS_RECTF()
+    return bool(raw.FPDFAnnot_GetRect(note, place)) and (
+        place.left != place.right and place.bottom != place.top
+    )

@@ -24,6 +24,7 @@ from hushdoc.reading.pdf_characters import (
     is_noncharacter,
 )
 from hushdoc.reading.pdf_images import covering, num_unseen
+from hushdoc.reading.pdf_notes import UNREAD
 from hushdoc.reading.pdf_words import words_of
 
 POINTS_PER_INCH = 72
@@ -49,7 +50,8 @@ class TextPage:
     Words are in the file's order, on the page as it is looked at; `readable` is the share of its
     characters that are. `blank`: nothing at all is on it. `scan`: it is images with a few words on
     them. `overlaid`: images cover most of it and its many words are seen beside or on them, as a
-    header on a scan, or a slide; whatever the images say is not among the words.
+    header on a scan, or a slide; whatever the images say is not among the words. `notes_unread`:
+    fields or notes show whose words are not among the words.
     """
 
     width: int
@@ -59,13 +61,14 @@ class TextPage:
     blank: bool
     scan: bool
     overlaid: bool
+    notes_unread: bool
 
     @property
     def needs_ocr(self) -> bool:
         """Whether the page says more than its text layer does."""
         if not self.words:
             return not self.blank
-        return self.scan or self.readable < MIN_READABLE
+        return self.scan or self.notes_unread or self.readable < MIN_READABLE
 
 
 def text_page(page: Any, notes: Any | None, limits: ReadingLimits) -> TextPage:
@@ -84,7 +87,7 @@ def text_page(page: Any, notes: Any | None, limits: ReadingLimits) -> TextPage:
     with _layer(page) as layer:
         found = list(characters(layer))
         hidden = num_unseen(layer, under.hidden) if under.hidden else 0
-    if notes is not None:
+    if notes not in (None, UNREAD):
         with _layer(notes) as layer:
             found += [Character(" "), *characters(layer)]
     shown = [one.text for one in found if one.text.strip()]
@@ -99,6 +102,7 @@ def text_page(page: Any, notes: Any | None, limits: ReadingLimits) -> TextPage:
         blank=under.blank and notes is None,
         scan=covered and len(words) < MIN_SCAN_WORDS,
         overlaid=covered and len(words) >= MIN_SCAN_WORDS and hidden < MIN_HIDDEN_CHARACTERS,
+        notes_unread=notes == UNREAD,
     )
 
 

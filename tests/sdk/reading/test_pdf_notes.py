@@ -100,6 +100,25 @@ def test_a_page_of_a_note_alone_is_not_blank() -> None:
         words(noted(b"", look=b"0 0 9 9 re f"))
 
 
+def test_a_note_without_an_area_is_neither_read_nor_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "noted.pdf"
+    path.write_bytes(noted(LINE).replace(b"/Rect [144 690 344 712]", b"/Rect [144 690 144 690]"))
+    (page,) = open_document(path, ocr="none").pages
+    assert [word.text for word in page.words] == ["Dumm", "y", "PDF", "file"]
+
+
+@pytest.mark.parametrize("end", [b" (", b" <41", b" [ 1", b" BI /W 2 /H 2 /BPC 8 /CS /G ID \0"])
+def test_notes_that_a_broken_page_swallows_are_told(end: bytes) -> None:
+    def unread(content: bytes) -> tuple[int, ...]:
+        document = open_document(content, ocr="none")
+        assert [word.text for word in document.pages[0].words] == ["Dumm", "y", "PDF", "file"]
+        assert document.source is not None
+        return document.source.unread_pages
+
+    assert unread(noted(LINE + end)) == (0,)
+    assert unread(noted(LINE + end, entries=f"/F {HIDDEN}")) == ()
+
+
 def test_notes_are_read_on_a_page_that_inherits_its_size() -> None:
     """PDFium cuts flattened pages to US letter where only their parent has a size."""
     top = b"BT /F1 24 Tf 72 900 Td (top) Tj ET"
