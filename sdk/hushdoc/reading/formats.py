@@ -97,7 +97,7 @@ def _binary_format(content: bytes) -> str | None:
 
 
 def _by_text(text: str, id: str) -> Recognised:
-    start = text[:4096].lstrip()
+    start = text.lstrip()[:4096]
     if start.startswith(_TSV_HEAD):
         return Recognised(format="tesseract-tsv", text=text)
     if start.startswith("<") and PAGE in text:

@@ -9,6 +9,10 @@ _MARKS = (
     ("HTML", "<html"),
     ("XML", "<?"),
     ("XML", "<!doctype"),
+    ("XML", "<!attlist "),
+    ("XML", "<!element "),
+    ("XML", "<!entity "),
+    ("XML", "<!["),
     ("HTML or XML", "<!--"),
     ("PostScript", "%!ps"),
     ("PostScript", "%!\n"),
@@ -40,7 +44,7 @@ _HTML_WORDS = re.compile(
 
 def kind(text: str) -> str | None:
     """Returns what kind of markup a text is; one that only begins with a bracket is none."""
-    start = text[:4096].lstrip()
+    start = text.lstrip()[:4096]
     for name, mark in _MARKS:
         if start[: len(mark)].lower() == mark:
             return name
