@@ -47,7 +47,10 @@ def loads(
     error: type[HushdocError] = CertificateError,
     max_bytes: int = MAX_BYTES,
 ) -> Any:
-    """Returns the value of a JSON text about `what`, or raises `error` with `code`."""
+    """Returns the value of a JSON text about `what`, or raises `error` with `code`.
+
+    One of more than `max_bytes` that a certificate needs is CERT_TOO_LARGE.
+    """
 
     def refuse(found: str) -> HushdocError:
         return error(f"{what} {found}. Ask its issuer for a sound copy.", code=code)
@@ -55,7 +58,7 @@ def loads(
     if len(content) > max_bytes:
         raise error(
             f"{what} has {len(content)} bytes; at most {max_bytes} are read. Refused unread.",
-            code="CERT_TOO_LARGE",
+            code="CERT_TOO_LARGE" if issubclass(error, CertificateError) else code,
         )
     if content.startswith(b"\xef\xbb\xbf"):
         raise refuse("starts with a byte order mark, expected plain UTF-8")

@@ -47,6 +47,17 @@ def test_everything_else_is_refused(content: bytes) -> None:
     assert caught.value.code == "BAD_STATEMENT"
 
 
+def test_a_long_text_that_is_no_certificate_has_its_readers_code(tmp_path: Path) -> None:
+    content = b" " * (strict_json.MAX_BYTES + 1)
+    with pytest.raises(CertificateError) as caught:
+        strict_json.loads(content, what="The value")
+    assert caught.value.code == "CERT_TOO_LARGE"
+    (tmp_path / "store.json").write_bytes(content)
+    with pytest.raises(InputError) as refused:
+        strict_json.read_file(tmp_path / "store.json", what="It", code="BAD_TRUST_STORE")
+    assert refused.value.code == "BAD_TRUST_STORE"
+
+
 def test_depth_counts_brackets_outside_of_strings_only() -> None:
     assert strict_json.loads(b"[" * 32 + b"]" * 32, what="The value")
     text = b'["' + b"[" * 100 + b'\\"]"]'
