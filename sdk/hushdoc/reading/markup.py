@@ -57,10 +57,11 @@ def kind(text: str) -> str | None:
 def _kind_of_tag(tag: re.Match[str], text: str) -> str | None:
     """Returns what a text is that begins with what may be a tag."""
     name, rest = tag[1].lower(), tag[2]
+    whole = rest.endswith("/") and not text[tag.end() :].strip()
     valued = _ATTRIBUTE.match(rest) is not None
     alone = _HTML_TAGS.fullmatch(name) is not None
     if alone or _HTML_WORDS.fullmatch(name) is not None:
-        sure = valued or (alone and not rest.strip(" \t\r\n/"))
+        sure = whole or valued or (alone and not rest.strip(" \t\r\n/"))
         return "HTML" if sure or f"</{name}" in text.lower() else None
-    closed = rest.endswith("/") and (valued or not text[tag.end() :].strip())
+    closed = whole or (valued and rest.endswith("/"))
     return "XML" if closed or f"</{tag[1]}" in text else None

@@ -292,6 +292,7 @@ def test_readers_load_nothing_heavy_before_they_need_it() -> None:
         ("<h1>Hi", "HTML"),
         ('<Invoice total="12"/>', "XML"),
         ("<Invoice/>\n", "XML"),
+        ("<Mark/>\n", "HTML"),
         ('<Line total="12" />\n<Line total="13" />', "XML"),
         ("\x1b%-12345X@PJL JOB\r\n@PJL ENTER LANGUAGE=POSTSCRIPT\r\n%!PS-Adobe-3.0", "PostScript"),
         ("\x1b%-12345X%!PS-Adobe-3.0", "PostScript"),
