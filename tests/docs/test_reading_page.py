@@ -13,6 +13,8 @@ from PIL import Image
 from hushdoc.document.limits import MAX_SIDE
 from hushdoc.reading import ENGINES, FORMATS, ReadingLimits
 from hushdoc.reading.drafting import NOMINAL, PIXELS_PER_INCH
+from hushdoc.reading.pdf_forms import MAX_FIELDS, MAX_STEPS
+from hushdoc.reading.pdf_text import MAX_PAGE_CHARACTERS
 from hushdoc.reading.reader_process import MEMORY, SECONDS
 
 ROOT = Path(__file__).parents[2]
@@ -50,4 +52,7 @@ def test_limits_are_those_of_the_code() -> None:
     assert stated == expected | {"max_seconds": SECONDS, "max_memory": MEMORY}
     assert f"has {PIXELS_PER_INCH} pixels an inch" in TEXT
     assert f"pages are {NOMINAL} x {NOMINAL}" in TEXT
-    assert f"longer than {MAX_SIDE} pixels" in TEXT.replace("\n", " ")
+    running = TEXT.replace("\n", " ")
+    assert f"longer than {MAX_SIDE} pixels" in running
+    assert f"more than {MAX_FIELDS} fields, or more than {MAX_STEPS} parents" in running
+    assert f"text layer has more than {MAX_PAGE_CHARACTERS} characters" in running
