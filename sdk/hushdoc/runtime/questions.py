@@ -44,6 +44,8 @@ class Asking:
             answer a decoder writes.
         prompt: For "vt5", the text with "{question}" that stands before the words; else empty.
         lowercase: Whether questions and words are made lower-case before they are encoded.
+        lowercase_questions: The same of questions alone, of which T5's own weights read the case;
+            None: as `lowercase` says.
         box_scale: What the boxes' largest coordinate is to the model: 1000, or 1 for weights of
             the reference implementation of VT5.
         box_level: "word" for each word's own box, "segment" for its segment's.
@@ -63,6 +65,7 @@ class Asking:
     kind: str
     prompt: str = ""
     lowercase: bool = False
+    lowercase_questions: bool | None = None
     box_scale: int = BOX_SCALE
     box_level: str = "word"
     word_order: str = "given"
@@ -153,8 +156,8 @@ class Asking:
         with settings_errors("The preprocessing contract"):
             for item in fields(cls):
                 value = data.get(item.name)
-                wanted = {"int": int, "int | None": int, "str": str, "bool": bool}
-                kind = wanted.get(str(item.type))
+                wanted = {"int": int, "str": str, "bool": bool}
+                kind = wanted.get(str(item.type).removesuffix(" | None"))
                 if value is None and (item.name not in data or "None" in str(item.type)):
                     continue
                 if kind is not None and type(value) is not kind:
@@ -224,7 +227,8 @@ class QuestionEncoder:
             raise self._too_long(f"{len(text)} characters")
         # Line ends and tabs part words, as spaces do.
         text = check_word(" ".join(text.split()), where="question")
-        text = text.lower() if asking.lowercase else text
+        own = asking.lowercase_questions
+        text = text.lower() if (asking.lowercase if own is None else own) else text
         if asking.prompt:
             text = asking.prompt.replace(PLACE, text)
         ids = self._encoder.text_ids(text)

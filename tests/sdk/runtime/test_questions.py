@@ -95,6 +95,16 @@ def test_reference_weights_read_words_boxes_of_0_and_1_and_the_prompts_of_1000()
     assert asked.batch([replace(row, page=low)])["bbox"][0, 3].tolist() == [0, 0, 1, 1]
 
 
+def test_questions_can_keep_the_case_that_words_lose() -> None:
+    data = json.loads(tokenizer_json())
+    data["normalizer"]["lowercase"] = False  # of capitals it knows none
+    for own, read in ((None, "who"), (True, "who"), (False, "[UNK]")):
+        asked = QuestionEncoder(json.dumps(data), replace(VT5, lowercase_questions=own))
+        assert spelled(asked.question("WHO")) == f"q {read} c"
+        assert spelled(asked.page(page("WHO")).ids) == "who"
+        assert spelled(asked.answer("WHO")) == "who [SEP]"
+
+
 @given(
     words=st.lists(st.text("abcdef", min_size=1, max_size=30), min_size=1, max_size=30),
     question=st.text("xyz", min_size=1, max_size=22),
@@ -141,7 +151,8 @@ def test_another_script_is_read_as_unknown_words_and_line_ends_as_spaces() -> No
 def test_settings_survive_the_manifest() -> None:
     image = ImagePreprocessing(height=8, width=8, mean=(0, 0, 0), std=(1, 1, 1))
     scores = Scoring(threshold=0.5, fitted_on="none", num_answers=3)
-    for asking in (POINTER, VT5, replace(VT5, image=image, scores=scores, prompt=VT5_PROMPT)):
+    changed = {"image": image, "scores": scores, "lowercase_questions": False}
+    for asking in (POINTER, VT5, replace(VT5, **changed, prompt=VT5_PROMPT)):
         assert Asking.from_dict(json.loads(json.dumps(asking.to_dict()))) == asking
 
 
@@ -162,6 +173,7 @@ def test_settings_survive_the_manifest() -> None:
         {"box_scale": 1},
         {"max_tokens": "40"},
         {"lowercase": 1},
+        {"lowercase_questions": 0},
         {"scores": {"threshold": 2}},
         {"surprise": 1},
     ],

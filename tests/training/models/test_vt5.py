@@ -222,6 +222,8 @@ class TestStarts:
         assert start.model.losses(inputs, targets).isfinite().all()
         del inputs["pixel_values"]
         assert vt5_start.pretrained(str(t5)).model.encode(**inputs)[0].shape == (1, 6, 64)
+        asking = start_from(str(t5), architecture="vt5").asking
+        assert (asking.lowercase, asking.lowercase_questions) == (True, False)
 
     def test_from_the_papers_weights(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         made = tiny.start()
@@ -266,6 +268,7 @@ class TestStarts:
         assert vt5_start.is_reference("acme/vt5")
         made = start_from("acme/vt5", architecture="vt5")
         assert (made.asking.box_scale, made.name) == (1, "acme/vt5")
+        assert (made.asking.lowercase, made.asking.lowercase_questions) == (True, False)
         assert not vt5_start.is_reference("acme/other")
         assert not vt5_start.is_reference("tiny")
         (snapshot / "model.safetensors").unlink()

@@ -225,6 +225,8 @@ def _vt5(
             kind="vt5",
             prompt=VT5_PROMPT,
             lowercase=True,
+            # As the paper's code has it. Our own tokenizers make all of a text lower-case.
+            lowercase_questions=None if source in vt5_start.SIZES else False,
             box_scale=made.box_scale,
             max_tokens=max_tokens,
             overlap=(max_tokens - max_question) // 4,
