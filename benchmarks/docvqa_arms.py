@@ -36,8 +36,10 @@ from hushdoc_training.audit.memorization import Memorised
 from hushdoc_training.audit.provider_membership import ABLATION, METHODS, Providers, Result
 from hushdoc_training.data import dataset, providers
 from hushdoc_training.docvqa_checkpoint import DocVQACheckpoint
+from hushdoc_training.federated import standing
 from hushdoc_training.federated.partition import by_provider
 from hushdoc_training.federated.plan import FEAM, FederatedPlan
+from hushdoc_training.federated.roster import COORDINATOR
 from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.invented.settings import NUM_PROVIDERS
 from hushdoc_training.models.pointer import Pointer
@@ -435,6 +437,7 @@ class Arms:
             "epsilon": max((each.epsilon or 0.0 for each in guarantees), default=None),
             "epsilon_lower": max((each for each in bounds if each is not None), default=None),
             "unit": guarantees[0].unit if guarantees else None,
+            "communication_mb": communicated(sorted(self._work.glob(f"{arm}-{seed}-?"))),
         }
 
     def _data(self, architecture: str, seed: int) -> Data:
@@ -665,6 +668,17 @@ def federate(
         out=out, name=name, resume=out.exists(), quiet=True, device=device,
         hyperparameter_tuning=hyperparameter_tuning, num_canaries=num_canaries,
     )  # fmt: skip
+
+
+def communicated(runs: Sequence[Path]) -> float | None:
+    """Returns how many megabytes clients and coordinator sent each other; None without clients.
+
+    All frames of all rounds count, as their logs have them, and of several runs the mean.
+    """
+    logs = [log for run in runs if (log := run / COORDINATOR / standing.LOG).exists()]
+    rounds = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+    sent = sum(one["sent"] + one["received"] for one in rounds)
+    return round(sent / len(logs) / 1e6, 3) if logs else None
 
 
 def trained_halves(architecture: str) -> tuple[int, ...]:

@@ -111,11 +111,12 @@ def require_unrefuted(results: Results) -> None:
 
 def tables(results: Results) -> Iterator[str]:
     """Yields the lines of the paper's tables, by their numbers, of all arms that ran."""
-    yield "\n3, 6: epsilon claimed, its lower bound; ANLS, accuracy on unseen providers"
+    yield "\n3, 6: epsilon claimed, its lower bound; ANLS, accuracy on unseen providers; MB sent"
     for arm, each in results.items():
-        epsilons = (_mean([one[name] for one in each]) for name in ("epsilon", "epsilon_lower"))
         cells = [_spread(each, "others", what) for what in ("anls", "accuracy")]
-        yield _line(arm, *("-" if one is None else f"{one:.2f}" for one in epsilons), *cells)
+        found = (_known(each, what) for what in ("epsilon", "epsilon_lower", "communication_mb"))
+        epsilon, lower, sent = ("-" if one is None else f"{one:.2f}" for one in found)
+        yield _line(arm, epsilon, lower, *cells, sent)
     yield "\n1, 9: loss on what it was trained on; accuracy, ANLS of members, and of others"
     for arm, each in results.items():
         cells = [_spread(each, side, what) for side in SIDES for what in ("accuracy", "anls")]
@@ -171,6 +172,11 @@ def _hidden(found: Sequence[Result | None]) -> str:
     return f"{sum(part['questions'] for part in parts)}: " + " ".join(
         f"{mean:.3f}" for mean in means
     )
+
+
+def _known(each: Sequence[Result], what: str) -> float | None:
+    """Returns the mean of what some results have; those that were kept before lack some."""
+    return _mean([one.get(what) for one in each])
 
 
 def _line(arm: str, *cells: str) -> str:

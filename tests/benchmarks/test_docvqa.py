@@ -86,7 +86,10 @@ def test_figures_are_null_for_what_did_not_run_and_means_of_what_did(
     assert docvqa_tables.figures({}, lost)["gain_kept_provider_eps8"] is None  # nothing to keep
     of_many = {**results["vt5_nonprivate"][0]["attacks"][0], "least_questions": 5}
     results["vt5_nonprivate"][0]["attacks"] = [of_many, *results["vt5_nonprivate"][0]["attacks"]]
-    lines = "\n".join(docvqa_tables.tables(results))
+    sent = [{**begun["vt5_start"][0], "communication_mb": mb} for mb in (2, 3)]
+    lines = "\n".join(docvqa_tables.tables({**results, "vt5_federated_eps8": sent}))
+    [told, *_] = (line for line in lines.splitlines() if line.startswith("vt5_federated_eps8"))
+    assert told.endswith(" - | - | 0.200 +-0.000 | 0.500 +-0.000 | 2.50")
     assert "no bounds" in lines
     assert "1 features | 0 | 0.850" in lines
     (many,) = {line for line in lines.splitlines() if "1 features | 5" in line}
@@ -248,6 +251,9 @@ def test_pointers_are_trained_from_a_public_run_that_is_named(
     assert not (tmp_path / "arms" / "pointer-public").exists()
     found = docvqa_tables.figures({}, results)
     assert found["anls_pointer_nonprivate"] is not None
+    sent = {name: each[0]["communication_mb"] for name, each in results.items()}
+    assert sent.pop("pointer_federated_eps8") > 0
+    assert {*sent.values()} == {None}
     begins = results["pointer_start"][0]["others"]["anls"]
     assert found["anls_start"] == pytest.approx(begins, abs=1e-4)
     assert 0 <= found["epsilon_lower_eps8"] <= results["pointer_provider_eps8"][0]["epsilon"] <= 8
