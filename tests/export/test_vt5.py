@@ -211,7 +211,8 @@ def test_a_run_with_images_is_exported_and_asked_about_files(
     assert hushdoc_command_runs.run("ask", "asked", sample, *shown) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["question"] == TOTAL
-    assert answer["coverage"] > 0.9  # some words hold characters that its tokenizer never saw
+    least = 0.3 if papers else 0.9  # other words hold characters that its tokenizer never saw
+    assert least < answer["coverage"] < 1
 
 
 @pytest.mark.slow  # two graphs are traced
