@@ -190,6 +190,27 @@ def test_a_view_that_was_read_before_its_run_was_opened_is_noted_there(tmp_path:
     assert again.unaccounted == ("a score on held-out documents",)
 
 
+def test_a_declaration_outlives_the_log_where_a_ledger_has_it(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="pages", epsilon=99, delta=PLAN.delta)
+    terms = Terms(declared=Declared(name="pages"), documents="d", title="t", ledger=ledger)
+    run = PrivateRun.open(tmp_path / "run", PLAN, terms=terms)
+    view = PrivateView(declared_unused=f"for a lecture {'on noise ' * 40}")
+    run.keep_reads_of(view)
+    view.note("losses")
+    seen = PrivateView()
+    PrivateRun.open(tmp_path / "run", PLAN, terms=terms, resume=True).keep_reads_of(seen)
+    assert len(seen.assumes) == 1  # that of log and ledger is one
+    (tmp_path / "run" / "steps.jsonl").unlink()
+    again = PrivateRun.open(tmp_path / "run", PLAN, terms=terms, resume=True)
+    with secret(small_model(), charge=again.charge) as made:
+        assert again.train(made)
+    (guarantee,) = again.claim(made.receipt).guarantees
+    assert guarantee.hyperparameter_tuning == "accounted"
+    (assumed,) = [text for text in guarantee.assumes if "nothing was decided" in text]
+    assert "(losses)" in assumed
+    assert "for a lecture" in assumed
+
+
 def test_a_view_has_no_other_modes() -> None:
     with pytest.raises(ValueError, match="shown-unused"):
         PrivateView.of("all")

@@ -19,8 +19,8 @@ from hushdoc_training.ledger import storage
 class LedgerRun:
     """One run as the ledger knows it.
 
-    `charged` is the last step that was charged; all up to it count, lost ones included. `read` are
-    its un-noised numbers that somebody saw, without those that were declared unused.
+    `charged` is the last step that was charged; all up to it count, lost ones included. `reads` are
+    its un-noised numbers that somebody saw, each with the declaration that it is unused or "".
     """
 
     number: int
@@ -33,7 +33,12 @@ class LedgerRun:
     claim: str
     commitment: str
     at: str
-    read: tuple[str, ...] = ()
+    reads: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The numbers that somebody saw, without those that were declared unused."""
+        return tuple(what for what, declared in self.reads if not declared)
 
     @property
     def counted(self) -> int:
@@ -151,7 +156,7 @@ def _read(database: sqlite3.Connection, path: Path, key: bytes, row: tuple[Any, 
         **{**values, "step": _step(step, path, number)},
         charged=charged[0] if charged else 0,
         closed=bool(closings),
-        read=tuple(what for _, what, declared, _ in reads if not declared),
+        reads=tuple((what, declared) for _, what, declared, _ in reads),
     )
 
 

@@ -102,6 +102,11 @@ class LedgerAccount:
             return None
         return self.ledger.statement(run_id=self.run_id, charged=charged)
 
+    def reads(self) -> tuple[Read, ...]:
+        """Returns who read un-noised numbers of the run, as the ledger has it."""
+        known = None if self.ledger is None else self.ledger.find(self.run_id)
+        return () if known is None else tuple(Read(*pair) for pair in known.reads)
+
     def note_read(self, read: Read) -> None:
         """Notes that somebody reads un-noised numbers of the run."""
         if self.ledger is not None:

@@ -229,7 +229,13 @@ class PrivateRun:
         """Notes in this folder and in its ledger who reads un-noised numbers; `train` does so."""
         if isinstance(self.charges, StepLog):
             noted = [Read(**entry["read"]) for entry in self.charges.entries if "read" in entry]
-            view.kept_by(self._keep_read, earlier=noted)
+            known = {(read.what, bool(read.declared_unused)) for read in noted}
+            lost = (  # with the log; the ledger shortens long words
+                read
+                for read in self.account.reads()
+                if (read.what, bool(read.declared_unused)) not in known
+            )
+            view.kept_by(self._keep_read, earlier=[*noted, *lost])
             self.views.append(view)
 
     def _keep_read(self, read: Read) -> None:
