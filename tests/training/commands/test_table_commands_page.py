@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
 import shlex
 from pathlib import Path
@@ -49,3 +50,13 @@ def test_the_commands_of_the_page_run(
     kinds = {run: table_checkpoint.load(tmp_path / "runs" / run).claim.guarantees[0].kind
              for run in ("mail", "more")}  # fmt: skip
     assert kinds == {"mail": "dp", "more": "dp"}
+
+
+def test_the_attacks_of_the_page_are_where_it_says() -> None:
+    table = PAGE.read_text("utf-8").split("| attack | module in `hushdoc_training.audit` |")[1]
+    rows = [line.split("|")[2] for line in table.split("\n\n")[0].splitlines()[2:]]
+    names = [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]
+    assert len(names) == 11
+    for name in names:
+        module, *parts = name.split(".")
+        assert pkgutil.resolve_name(f"hushdoc_training.audit.{module}:{'.'.join(parts)}")
