@@ -5,6 +5,7 @@ import os
 import signal
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 import torch
@@ -22,6 +23,7 @@ from hushdoc_training.privacy.physical import by_itself, pack
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.docvqa import private
 from hushdoc_training.recipes.docvqa.rows import MAX_QUESTIONS, records_of, rows_of
+from hushdoc_training.recipes.docvqa.scores import Scorer
 from hushdoc_training.recipes.docvqa.start import Start, start_from
 from hushdoc_training.recipes.docvqa.training import train_plain, train_private
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
@@ -133,14 +135,24 @@ def test_an_interrupted_run_goes_on_with_what_was_charged(
     assert spent[0][0].epsilon == spent[1][0].epsilon
 
 
+@pytest.mark.parametrize("kind", ["pointer", "vt5"])
 def test_training_without_privacy_learns_and_is_a_start(
-    tmp_path: Path, start: Start, receipts: list[LabelledDocument]
+    kind: str, tmp_path: Path, start: Start, receipts: list[LabelledDocument]
 ) -> None:
+    start = start if kind == "pointer" else tiny_vt5(receipts)
+
+    def loss(of: Start) -> float:
+        scores = Scorer(start=of, device=torch.device("cpu"), longest=0).score(receipts)
+        return fmean(score.loss for score in scores)
+
+    before = loss(start)
     train_plain(
-        start, receipts, PlainSettings(epochs=1, batch_size=8), out=tmp_path / "run",
-        claim=claims.public((), training={}), quiet=True,
+        start, receipts, PlainSettings(epochs=2, batch_size=8, learning_rate=1e-3),
+        out=tmp_path / "run", claim=claims.public((), training={}), quiet=True,
     )  # fmt: skip
-    assert start_from(str(tmp_path / "run")).asking == start.asking
+    again = start_from(str(tmp_path / "run"))
+    assert again.asking == start.asking
+    assert loss(again) < 0.9 * before
 
 
 def test_a_start_on_protected_documents_is_refused(
