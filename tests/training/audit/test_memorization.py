@@ -96,6 +96,14 @@ def test_an_answer_is_hidden_in_however_many_words_it_is_spelled(
     assert texts(memorization.hide(labelled, [answer])) == ["VAT", "Total"]
 
 
+@pytest.mark.parametrize(
+    "word", ["kcci.com", "kcci.com/pay", "KCCI.co.uk", "www.kcci", "https://kcci", "pay@kcci"]
+)
+def test_an_address_is_hidden_that_holds_a_word_of_the_answer(word: str) -> None:
+    kept = texts(memorization.hide(page_of((word, "12.50", "tv.com")), ["KCCI Television Inc"]))
+    assert kept == ["12.50", "tv.com"]
+
+
 def test_places_of_hidden_words_are_blurred_and_no_others() -> None:
     generator = np.random.default_rng(0)
     pixels = generator.integers(0, 2, (480, 100), dtype=np.uint8) * 255

@@ -10,6 +10,7 @@ only against a twin: the same training without that provider. What both answer w
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
@@ -32,6 +33,9 @@ UNASKED = "?"
 
 BLUR_RADIUS = 20
 """In pixels of the page's image; of taller words, their height."""
+
+_SITE = re.compile(r"\w\.[^\W\d_]{2}")
+"""What an address of a site holds, such as `acme.com`: a dot in a word, and two letters behind."""
 
 LIKE, LEAST_PART, LEAST_NAME = 0.8, 4, 3
 """Similarity of words that count as the answer's; letters of a part of it; and in an address."""
@@ -276,8 +280,8 @@ def _spelled(page: Sequence[str], whole: str) -> Iterator[int]:
 
 def _tells(word: str, letters: str, parts: Sequence[str]) -> bool:
     """Returns whether a word is an e-mail or web address with a word of the answer in it."""
-    address = "@" in word or "www." in word.lower() or "://" in word or word.count(".") > 1
-    return address and any(len(part) >= LEAST_NAME and part in letters for part in parts)
+    address = "@" in word or "://" in word or word.count(".") > 1 or _SITE.search(word)
+    return bool(address) and any(len(part) >= LEAST_NAME and part in letters for part in parts)
 
 
 def _letters(text: str) -> str:
