@@ -126,6 +126,18 @@ def test_expenses_without_blocks_are_read_by_what_was_detected() -> None:
     assert near(second.words[2].box, (500, 800, 700, 850))
 
 
+def test_a_row_of_an_item_repeats_no_word_of_its_columns() -> None:
+    def field(kind: str, text: str, left: float) -> dict[str, Any]:
+        return {"Type": {"Text": kind}, "ValueDetection": _detected(text, left, 0.4)}
+
+    row = field("EXPENSE_ROW", "Bolts 47X 2 2", 0.1)
+    fields = [row, field("ITEM", "Bolts", 0.1), field("QUANTITY", "2", 0.5)]
+    items = [{"LineItems": [{"LineItemExpenseFields": fields}]}]
+    (page,) = opened({"ExpenseDocuments": [{"LineItemGroups": items}]}).pages
+    assert [word.text for word in page.words] == ["Bolts", "2", "47X", "2"]
+    assert page.words[0].box.x0 < page.words[2].box.x0 < page.words[3].box.x0 < 300
+
+
 def test_identity_documents_without_blocks_have_no_places() -> None:
     field = {"Type": {"Text": "LAST_NAME"}, "ValueDetection": {"Text": "Doe", "Confidence": 99.0}}
     data = {"IdentityDocuments": [{"DocumentIndex": 1, "IdentityDocumentFields": [field]}]}

@@ -6,14 +6,16 @@ detected is read as a line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hushdoc.arguments import MalformedError, reading_as, short_repr
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
+from hushdoc.document.page import Box
 from hushdoc.errors import InputError, UnsupportedFormatError
-from hushdoc.reading.drafting import NOMINAL, Corners, Draft, around
+from hushdoc.reading.drafting import NOMINAL, Corners, Draft, around, number, shares
 
 READER = "textract"
 PARTS = ("ExpenseDocuments", "IdentityDocuments")
@@ -51,10 +53,10 @@ def from_textract(
         blocks = [block for response in responses for block in _blocks(response, id)]
         words = {str(block["Id"]): block for block in blocks if block["BlockType"] == "WORD"}
         pages = _pages(blocks, words)
-        for number in range(max(pages, default=0)):
-            size = (NOMINAL, NOMINAL) if page_sizes is None else page_sizes[number]
+        for index in range(max(pages, default=0)):
+            size = (NOMINAL, NOMINAL) if page_sizes is None else page_sizes[index]
             draft.page(1, 1, pixels=(int(size[0]), int(size[1])))
-            for block, segment in pages.get(number + 1, ()):
+            for block, segment in pages.get(index + 1, ()):
                 add = draft.line if block["BlockType"] == DETECTED else draft.word
                 add(block.get("Text"), _corners(block), segment=segment)
     return draft.document()
@@ -76,11 +78,11 @@ def _blocks(response: Mapping[str, Any], id: str) -> Iterator[Mapping[str, Any]]
     """Yields the blocks of one response."""
     for name in PARTS:
         if name in response:
-            for index, part in enumerate(response[name]):
+            for part in response[name]:
                 if "Blocks" in part:
                     yield from part["Blocks"]
                 else:
-                    yield from _detections(part, index, id)
+                    yield from _detections(part, id)
             return
     if "JobStatus" in response and "Blocks" not in response:
         raise UnsupportedFormatError(
@@ -91,28 +93,55 @@ def _blocks(response: Mapping[str, Any], id: str) -> Iterator[Mapping[str, Any]]
     yield from response["Blocks"]
 
 
-def _detections(part: Mapping[str, Any], index: int, id: str) -> Iterator[Mapping[str, Any]]:
+def _detections(part: Mapping[str, Any], id: str) -> Iterator[Mapping[str, Any]]:
     """Yields a line for each label and value of a document without blocks."""
     if "IdentityDocumentFields" in part:
         raise UnsupportedFormatError(
             f"'{id}' is AnalyzeID's answer without blocks, which says nothing of where on the page "
             "its words stand. Ask DetectDocumentText about the same image, and pass that answer."
         )
-    groups = part.get("LineItemGroups") or ()
-    items = [item for group in groups for item in group.get("LineItems") or ()]
-    fields = [*(part.get("SummaryFields") or ())]
-    fields += [field for item in items for field in item.get("LineItemExpenseFields") or ()]
-    for number, field in enumerate(fields):
+    yield from _lines(part.get("SummaryFields") or ())
+    for group in part.get("LineItemGroups") or ():
+        for item in group.get("LineItems") or ():
+            fields = item.get("LineItemExpenseFields") or ()
+            columns = list(_lines(field for field in fields if not _is_row(field)))
+            yield from columns
+            read = Counter(word for column in columns for word in column["Text"].split())
+            for row in _lines(filter(_is_row, fields)):
+                yield from _rest(row, read)
+
+
+def _lines(fields: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    for field in fields:
         for name in ("LabelDetection", "ValueDetection"):
             found = field.get(name) or {}
             if found.get("Text") and found.get("Geometry"):
                 yield {
                     "BlockType": DETECTED,
-                    "Id": f"{index}-{number}-{name}",
                     "Page": field.get("PageNumber"),
                     "Text": found["Text"],
                     "Geometry": found["Geometry"],
                 }
+
+
+def _is_row(field: Mapping[str, Any]) -> bool:
+    """Returns whether a field is the whole row of an item, which repeats the item's others."""
+    return (field.get("Type") or {}).get("Text") == "EXPENSE_ROW"
+
+
+def _rest(row: Mapping[str, Any], read: Counter[str]) -> Iterator[dict[str, Any]]:
+    """Yields the words of a row that none of its columns has, each with its share of the box."""
+    corners = _corners(row)
+    if corners is None:
+        raise MalformedError("an item's row has no place")
+    x0, y0, x1, y1 = map(number, corners)
+    for word, share in shares(row["Text"], Box(x0=x0, y0=y0, x1=x1, y1=y1)):
+        if read[word]:
+            read[word] -= 1
+            continue
+        size = {"Width": share.x1 - share.x0, "Height": share.y1 - share.y0}
+        place = {"Left": share.x0, "Top": share.y0, **size}
+        yield {**row, "Text": word, "Geometry": {"BoundingBox": place}}
 
 
 def _pages(
