@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,12 +97,13 @@ def run_inspect(options: argparse.Namespace) -> int:
             recompute="fast" if recomputes else None,
             payload_sha256=seen.payload_sha256,
         )
-    if options.json:
-        _print_json(_as_json(seen, recomputes=recomputes))
-    else:
-        _print_inspected(seen, recomputes=recomputes)
-        if options.html is not None:
-            print(f"\nPage written: {printable(options.html)}")
+    with suppress(BrokenPipeError):  # whoever read has had enough, and the result stands
+        if options.json:
+            _print_json(_as_json(seen, recomputes=recomputes))
+        else:
+            _print_inspected(seen, recomputes=recomputes)
+            if options.html is not None:
+                print(f"\nPage written: {printable(options.html)}")
     return 0 if seen.problem is None else seen.problem.exit_code
 
 
@@ -116,7 +118,8 @@ def run_verify(options: argparse.Namespace) -> int:
             _write_refusal(options.html, options.artifact, problem)
         if not options.json:
             raise
-        _print_json({"passed": False, "error": {"code": problem.code, "message": str(problem)}})
+        with suppress(BrokenPipeError):
+            _print_json({"passed": False, "error": {"code": problem.code, "message": str(problem)}})
         return problem.exit_code
     if options.html is not None:
         _write_page(
@@ -128,12 +131,13 @@ def run_verify(options: argparse.Namespace) -> int:
             recompute=report.recompute,
             payload_sha256=report.payload_sha256,
         )
-    if options.json:
-        _print_json(report.to_dict())
-    else:
-        _print_report(report)
-        if options.html is not None:
-            print(f"\nPage written: {printable(options.html)}")
+    with suppress(BrokenPipeError):
+        if options.json:
+            _print_json(report.to_dict())
+        else:
+            _print_report(report)
+            if options.html is not None:
+                print(f"\nPage written: {printable(options.html)}")
     return 0 if report.passed else 5
 
 

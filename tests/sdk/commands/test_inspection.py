@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +148,32 @@ def test_a_refusing_policy_is_exit_code_5(
     assert "REFUSED: 2 of 22 rules failed." in shown
     assert run("verify", sealed, "--trust", trust, *limits, "--json") == 5
     assert json.loads(capsys.readouterr().out)["passed"] is False
+
+
+class _Left(io.StringIO):
+    """Standard output whose reader has had enough."""
+
+    def write(self, text: str = "") -> int:
+        raise BrokenPipeError
+
+    flush = write  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_reader_who_has_left_changes_no_result(
+    other_key: Any,
+    sealed: Path,
+    trust: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    form: tuple[str, ...],
+) -> None:
+    monkeypatch.setattr(sys, "stdout", _Left())
+    limits = ("--max-epsilon", "1", "--max-delta", "1e-5", "--unit", "user")
+    assert run("verify", sealed, "--trust", trust, *LIMITS, *form) == 0
+    assert run("verify", sealed, "--trust", trust, *limits, *form) == 5
+    trust.write_bytes(build.trust(other_key).to_json())
+    assert run("verify", sealed, "--trust", trust, *LIMITS, *form) == 4
+    assert run("inspect", sealed, "--trust", trust, *form) == 4
 
 
 def test_a_damaged_artifact_is_exit_code_4(
