@@ -132,8 +132,20 @@ def new_certificate_id() -> str:
 
 
 def utc_now() -> str:
-    """Returns the time in the form that certificates use."""
-    return datetime.now(UTC).strftime(TIME_FORMAT)
+    """Returns the time in the form that certificates use, as `plausible` does."""
+    return plausible(datetime.now(UTC))
+
+
+def plausible(now: datetime) -> str:
+    """Returns a time in that form; CertificateError CLOCK_IMPLAUSIBLE for one that is none."""
+    clock = now.astimezone(UTC).strftime(TIME_FORMAT)
+    if not EARLIEST_CLOCK <= clock <= LATEST_CLOCK:
+        raise CertificateError(
+            f"This clock shows {clock}, expected {EARLIEST_CLOCK} to {LATEST_CLOCK}. Nothing can "
+            "be dated by it, and no validity checked; correct the clock.",
+            code="CLOCK_IMPLAUSIBLE",
+        )
+    return clock
 
 
 def require_valid(
@@ -161,13 +173,7 @@ def require_valid(
             "Take a newer release.",
             code="ROLLBACK",
         )
-    clock = now.astimezone(UTC).strftime(TIME_FORMAT)
-    if not EARLIEST_CLOCK <= clock <= LATEST_CLOCK:
-        raise CertificateError(
-            f"This clock shows {clock}, expected {EARLIEST_CLOCK} to {LATEST_CLOCK}. Validity "
-            "can't be checked by it; correct the clock.",
-            code="CLOCK_IMPLAUSIBLE",
-        )
+    clock = plausible(now)
     if certificate.issued_at > (now.astimezone(UTC) + CLOCK_TOLERANCE).strftime(TIME_FORMAT):
         raise CertificateError(
             f"The certificate is valid from {certificate.issued_at}, and this clock shows {clock}. "

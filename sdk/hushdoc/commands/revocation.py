@@ -81,8 +81,11 @@ def register(actions: Subcommands) -> None:
 
 def run_revoke(options: argparse.Namespace) -> int:
     """Issues the next revocation list."""
+    from hushdoc.certificate import certificate as certificates
     from hushdoc.signing import revocation
 
+    now = datetime.now(UTC)
+    certificates.plausible(now)  # a list that another clock dates would be obeyed by nobody
     path = options.list.resolve()
     private_key = passwords.private_key(options)
     with notices.locked(path.parent):
@@ -92,7 +95,7 @@ def run_revoke(options: argparse.Namespace) -> int:
             certificates=options.revoke_certificate,
             reason=options.reason or None,
             valid_for=timedelta(days=options.next_update_days),
-            now=datetime.now(UTC),
+            now=now,
         )
         line = revocation.sign_list(following, private_key)
         locks.rewrite(path, line.encode("ascii") + b"\n")
@@ -103,9 +106,11 @@ def run_revoke(options: argparse.Namespace) -> int:
 
 def run_update(options: argparse.Namespace) -> int:
     """Records the number of a revocation list in a store, and whose lists it no longer obeys."""
+    from hushdoc.certificate import certificate as certificates
     from hushdoc.signing import revocation
 
     now = datetime.now(UTC)
+    certificates.plausible(now)
     seen = []
 
     def change_store(store: TrustStore) -> TrustStore:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from datetime import UTC, datetime
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -50,6 +52,21 @@ def test_ids_are_random_and_times_are_utc() -> None:
     assert len(ids) == 50
     assert all(len(item) == 32 for item in ids)
     assert certificate.utc_now().endswith("Z")
+
+
+@pytest.mark.parametrize("year", [1970, 2150])
+def test_a_clock_that_cant_be_right_dates_no_certificate(
+    year: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> Any:
+            return datetime(year, 1, 1, tzinfo=UTC)
+
+    monkeypatch.setattr(certificate, "datetime", Clock)
+    with pytest.raises(CertificateError) as caught:
+        certificate.utc_now()
+    assert caught.value.code == "CLOCK_IMPLAUSIBLE"
 
 
 def test_a_false_guarantee_is_never_signed(build: ModuleType) -> None:

@@ -214,3 +214,23 @@ def test_an_outdated_list_can_be_renewed(revoker: Path, store: Path, listed: Pat
     listed.write_text(revocation.sign_list(outdated, private) + "\n")
     run("trust", "revoke", "--list", listed, "--key", revoker, *DAYS)
     assert (read(listed, store).sequence, read(listed, store).keyids) == (2, {KEYID})
+
+
+@pytest.mark.parametrize("year", [1970, 2150, 9999])
+def test_a_clock_that_cant_be_right_dates_no_list(
+    year: int, revoker: Path, store: Path, listed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would obey it, and the list that it replaced would be gone."""
+    issue = ("trust", "revoke", "--list", listed, "--key", revoker, *DAYS)
+    run(*issue, "--revoke-key", KEYID)
+    before = listed.read_bytes(), store.read_bytes()
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime(year, 12, 31, tzinfo=UTC)
+
+    monkeypatch.setattr("hushdoc.commands.revocation.datetime", Clock)
+    assert refusal(*issue) == "CLOCK_IMPLAUSIBLE"
+    assert refusal("trust", "update", "--store", store, "--list", listed) == "CLOCK_IMPLAUSIBLE"
+    assert (listed.read_bytes(), store.read_bytes()) == before
