@@ -316,6 +316,22 @@ def test_a_run_goes_on_with_windows_as_it_began(tmp_path: Path, kept: bool) -> N
             PrivateRun.open(tmp_path / "run", plan, terms=replace(terms, cut=other), resume=True)
 
 
+def test_a_run_of_other_settings_says_which_and_whose_version_goes_on(tmp_path: Path) -> None:
+    """An update changes what is chosen where nobody chose: the same command then differs."""
+    terms = Terms(declared=Declared(name="pages"), documents="d", title="t")
+    PrivateRun.open(tmp_path / "run", PLAN, terms=terms)
+    other = replace(PLAN, clipping_norm=2 * PLAN.clipping_norm)
+    with pytest.raises(CheckpointError) as refused:
+        PrivateRun.open(tmp_path / "run", other, terms=terms, resume=True)
+    norms = f"clipping_norm {PLAN.clipping_norm} there and {other.clipping_norm} here."
+    assert norms in str(refused.value)
+    assert "another version of hushdoc began it" in str(refused.value)
+    terms = replace(terms, documents="ab" * 32)
+    with pytest.raises(CheckpointError) as refused:
+        PrivateRun.open(tmp_path / "run", PLAN, terms=terms, resume=True)
+    assert "abab" not in str(refused.value)
+
+
 def press_ctrl_c_at(number: int, sent: int = signal.SIGINT) -> During:
     def press(step: int) -> None:
         if step == number:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hushdoc.arguments import short_repr
 from hushdoc.errors import CheckpointError, OutputExistsError
 from hushdoc.system import atomic_files, locks
 from hushdoc_training.runs import state
@@ -127,13 +128,27 @@ def _resumed(folder: Path, settings: dict[str, Any]) -> Run:
     changed = sorted(key for key in compared if run.settings.get(key) != asked.get(key))
     if changed:
         raise CheckpointError(
-            f"The run in '{folder}' was started with other settings: {', '.join(changed)}. A "
-            "budget holds for one run as it was planned; resume with the same plan, options and "
-            "data, or start a new run in another folder."
+            f"The run in '{folder}' was started with other settings: {', '.join(changed)}."
+            f"{_values(changed, run.settings, asked)} A budget holds for one run as it was "
+            "planned; resume with the same plan, options and data. Where they are the same, "
+            "another version of hushdoc began it, and that version alone goes on with it; or start "
+            "a new run in another folder: what this one spent stays spent, and `hushdoc ledger "
+            "close` frees what it reserved besides."
         )
     with state.locked(folder / SETTINGS):  # what another process is writing is not left behind
         state.clear_partial(folder)
     return run
+
+
+def _values(changed: list[str], there: dict[str, Any], asked: dict[str, Any]) -> str:
+    """Returns in words which numbers differ; texts may be digests, which nobody compares."""
+    pairs = [(key, there.get(key), asked.get(key)) for key in changed]
+    found = [
+        f"{key} {short_repr(one)} there and {short_repr(other)} here"
+        for key, one, other in pairs
+        if isinstance(one, int | float) and isinstance(other, int | float)
+    ]
+    return f" They differ in {'; '.join(found)}." if found else ""
 
 
 @contextmanager
