@@ -106,6 +106,8 @@ def run(options: argparse.Namespace) -> int:
     model: DocVQAModel = answering.load(options, "DocVQAModel")
     if options.free and not model.writes:
         options.refuse_usage("--free applies to models that write their answers; this one points")
+    for question in options.questions:  # before a document is opened, of which there may be many
+        model.ask_many((), question)
     task = Task(
         model=model,
         read=partial(answering.read_document, options=options, settings=reading),

@@ -299,6 +299,22 @@ def test_a_question_is_refused_before_a_document_is_opened(model: DocVQAModel) -
         model.ask_many(iter([]), "")
 
 
+def test_ask_refuses_a_question_once_and_before_a_document_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hushdoc_command_runs.write_policy(tmp_path, tiny.TRUST)
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.json", "b.json"):
+        Path(name).write_text(json.dumps(document(9).to_dict()))
+    monkeypatch.setattr("hushdoc.commands.answering.read_document", None)
+    told = (tiny.sealed_pointer(), "a.json", "b.json", "--policy", "policy.toml", "-q", QUESTION)
+    for question, code in ((" ", "BAD_INPUT"), ("a" * 100_000, "LIMIT_EXCEEDED")):
+        with pytest.raises(InputError, match="^The question ") as refused:
+            hushdoc_command_runs.run("ask", *told, "-q", question)
+        assert refused.value.code == code
+        assert capsys.readouterr().out == ""
+
+
 def test_answers_survive_json_and_are_fields_for_views(model: DocVQAModel) -> None:
     asked = document(9)
     answer = model.ask(asked, QUESTION, top_k=2)
