@@ -68,15 +68,15 @@ def run(options: argparse.Namespace) -> int:
     from hushdoc.signing.trust_store import TrustedKey, TrustStore
     from hushdoc.system import atomic_files
 
-    secret = options.out.with_name(options.out.name + ".key")
-    public = options.out.with_name(options.out.name + ".trust.json")
+    name = atomic_files.name_of(options.out)
+    secret, public = (options.out.with_name(name + end) for end in (".key", ".trust.json"))
     for path in (secret, public):
         atomic_files.require_free(path)
     passphrase = passphrase_from(options)
     key = keys.generate_key(options.algorithm)
     trusted = TrustedKey.of(
         key,
-        name=options.name or options.out.name,
+        name=options.name or name,
         models=tuple(dict.fromkeys(options.model or (ANY_MODEL,))),
         roles=tuple(dict.fromkeys(options.role or (CERTIFICATE,))),
     )

@@ -8,6 +8,8 @@ other; both come from this installation, never from beside an artifact.
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +27,8 @@ MODEL, POLICY = "model", SHIPPED / "policy.toml"
 
 RESULT = """{out}: a model of invoice fields, its trust store and policy, an invoice as PDF and PNG.
 The model learned from invented invoices alone, and its key signs samples, no releases. Try it:
-  hushdoc extract {out}/model {out}/invoice.pdf --html page.html
-  hushdoc verify {out}/model --policy {out}/policy.toml"""
+  hushdoc extract {quoted}/model {quoted}/invoice.pdf --html page.html
+  hushdoc verify {quoted}/model --policy {quoted}/policy.toml"""
 
 
 def register(subcommands: Subcommands) -> None:
@@ -53,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
                 path = beside / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
-    print(RESULT.format(out=printable(out)))
+    print(RESULT.format(out=printable(out), quoted=shlex.quote(printable(out))))
     return 0
 
 
@@ -76,7 +78,7 @@ def _shipped() -> Iterator[tuple[Path, bytes]]:
 
 def _holds_sample(folder: Path) -> bool:
     """Returns whether a folder holds the shipped files and nothing else."""
-    if not folder.is_dir():
+    if not folder.is_dir() or {path.name for path in folder.iterdir()} != set(os.listdir(SHIPPED)):
         return False
     found = {path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()}
     shipped = dict(_shipped())

@@ -140,9 +140,15 @@ def new_file(path: Path, *, mode: int = 0o644, overwrite: bool = True) -> Iterat
 def new_folder(path: Path) -> Iterator[Path]:
     """Yields a folder beside `path` that becomes `path` once the block succeeds.
 
-    `path` must not exist or be an empty folder (OutputExistsError); nothing half-written stays.
+    `path` must not exist or be an empty folder (OutputExistsError), and not the one that the
+    process runs in (OutputWriteError); nothing half-written stays.
     """
     require_free(path)
+    if path.is_dir() and path.samefile(os.curdir):
+        raise OutputWriteError(
+            f"'{path}' is the current folder, and a folder is written by taking its place. Name a "
+            "new one."
+        )
     beside = _beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -175,6 +181,13 @@ def require_free(path: Path) -> None:
         )
 
 
+def name_of(path: Path) -> str:
+    """Returns the name of what is to be written; OutputWriteError for "." and "/"."""
+    if not path.name:
+        raise OutputWriteError(f"'{path}' has no name of its own. Name a new file or folder.")
+    return path.name
+
+
 def not_written(path: Path, error: OSError) -> OutputWriteError:
     """Returns the error that explains why `path` could not be written."""
     advice = (
@@ -190,7 +203,7 @@ def not_written(path: Path, error: OSError) -> OutputWriteError:
 
 def _beside(path: Path) -> Path:
     """Returns a hidden name beside a path, which fits where the path's own does."""
-    start = os.fsencode(path.name)[:200].decode(sys.getfilesystemencoding(), "ignore")
+    start = os.fsencode(name_of(path))[:200].decode(sys.getfilesystemencoding(), "ignore")
     return path.with_name(f".{start}.{secrets.token_hex(4)}.partial")
 
 

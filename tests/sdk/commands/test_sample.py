@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,25 @@ def test_a_folder_that_holds_something_else_is_left_as_it_is(place: Path, run: R
     assert (code, "OUTPUT_EXISTS" in refused) == (3, True)
     assert run("sample sample/mine")[0] == 3
     assert files(place) == before
+
+
+@pytest.mark.parametrize("command", ["sample .", "keygen --out ."])
+def test_an_empty_folder_that_it_runs_in_is_refused(
+    place: Path, run: Run, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "empty").mkdir()
+    monkeypatch.chdir(place / "empty")
+    code, _, refused = run(command)
+    assert (code, "OUTPUT_NOT_WRITTEN: '.'" in refused) == (6, True)
+    assert files(place / "empty") == {}
+
+
+def test_the_commands_that_it_prints_name_a_folder_with_a_space(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sample", "my sample"]) == 0
+    (command,) = (line for line in capfd.readouterr().out.splitlines() if "verify" in line)
+    assert main(shlex.split(command)[1:]) == 0
 
 
 def test_the_wheel_ships_it_and_no_private_key() -> None:

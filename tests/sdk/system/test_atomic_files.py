@@ -132,6 +132,30 @@ def test_results_of_two_runs_never_mix(tmp_path: Path) -> None:
     assert (goal / "a").read_bytes() == b"one"
 
 
+@pytest.mark.parametrize("name", [".", "", "here"])
+def test_the_current_folder_is_not_taken_from_under_its_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    path = Path(name) if name != "here" else here
+    with (
+        pytest.raises(OutputWriteError, match="is the current folder"),
+        atomic_files.new_folder(path),
+    ):
+        pass
+    with pytest.raises(OutputWriteError, match="no regular file"):
+        atomic_files.write_file(path, b"")
+    assert names(tmp_path) == ["here"]
+    assert names(Path()) == []
+
+
+def test_what_has_no_name_is_not_written() -> None:
+    with pytest.raises(OutputWriteError, match="'/' has no name of its own"):
+        atomic_files.write_file(Path("/"), b"", overwrite=False)
+
+
 def test_a_folder_that_was_filled_meanwhile_is_kept(tmp_path: Path) -> None:
     goal = tmp_path / "run"
 

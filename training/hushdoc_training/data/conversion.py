@@ -55,7 +55,8 @@ def convert(
 
 def images_folder(out: Path) -> Path:
     """Returns the folder beside a file that its images are copied into."""
-    return out.with_name(f"{out.name.removesuffix('.gz').removesuffix('.jsonl')}-images")
+    name = atomic_files.name_of(out)
+    return out.with_name(f"{name.removesuffix('.gz').removesuffix('.jsonl')}-images")
 
 
 def without_missing(

@@ -107,7 +107,7 @@ SCHEMA = _TABLES + "".join(_APPEND_ONLY.format(table=table) for table in ("chain
 def create(path: Path, account: dict[str, Any]) -> None:
     """Writes a new ledger, whole or not at all, over nothing; only its owner may read it."""
     atomic_files.require_free(path)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    beside = path.with_name(f".{atomic_files.name_of(path)}.{secrets.token_hex(4)}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
