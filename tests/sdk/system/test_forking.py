@@ -109,7 +109,10 @@ os._exit(0)
 
 TORN = """
 forking.WAIT_SECONDS = .2
+words()  # imports what the other thread would still import
 threading.Thread(target=open_document, args=(endless,), daemon=True).start()
+while not forking._gate.inside:
+    time.sleep(.01)
 time.sleep(.3)
 def torn():
     try:
