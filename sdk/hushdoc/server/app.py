@@ -281,7 +281,7 @@ class Gate:
 
     def _client(self, request: Request) -> str | None:
         """Returns the name of who asks, where names are demanded."""
-        if self._tokens is None or request.url.path in OPEN_PATHS:
+        if self._tokens is None:
             return None
         if any(self._tokens.name_of(value) for value in request.query_params.values()):
             raise RequestRefusedError(
@@ -289,6 +289,8 @@ class Gate:
                 "and send another one as 'Authorization: Bearer TOKEN'.",
                 code="TOKEN_IN_QUERY",
             )
+        if request.url.path in OPEN_PATHS:
+            return None
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         name = self._tokens.name_of(token.strip()) if scheme.lower() == "bearer" else None
         if name is None:

@@ -371,7 +371,8 @@ def test_a_token_is_demanded_and_never_in_the_query(strict: Running) -> None:
         reply = strict.ask("/v1/certificate", Authorization=wrong)
         assert (reply.status, reply.code) == (401, "UNAUTHORIZED")
         assert reply.headers["www-authenticate"].startswith("Bearer")
-    assert strict.ask("/v1/certificate?access_token=token-1").code == "TOKEN_IN_QUERY"
+    for path in ("/v1/certificate", "/readyz"):
+        assert strict.ask(f"{path}?access_token=token-1").code == "TOKEN_IN_QUERY"
     assert strict.ask("/metrics", Authorization="").status == 401
     assert strict.ask("/readyz", Authorization="").status == 200
     for served in strict.models.by_name.values():
