@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pycrfsuite
 import pytest
 
 from hushdoc import hashing
-from hushdoc.errors import AnnotationError
+from hushdoc.errors import AnnotationError, OutputWriteError
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc.runtime.hashed.chains import viterbi
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
@@ -102,6 +103,18 @@ class TestFit:
             iterations=3,
         )
         assert table.genuine.any()
+
+
+@pytest.mark.parametrize("most_bytes", [0, 40, 4096])
+def test_a_model_that_is_cut_off_is_an_error(most_bytes: int) -> None:
+    """As on a full disk, of which CRFsuite says nothing."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, before[1]))
+    try:
+        with pytest.raises(OutputWriteError, match="TMPDIR"):
+            fitted()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_occurrences_are_pairs_of_rows_and_labels() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.errors import AnnotationError, needs_extra
+from hushdoc.errors import AnnotationError, OutputWriteError, needs_extra
 from hushdoc.hashing import Features, FeatureScheme
 
 ALGORITHMS = ("pa", "ap", "arow", "l2sgd", "lbfgs")
@@ -103,7 +103,8 @@ def fit(
         for items, tags in _sequences(features, labels, documents, kept):
             trainer.append(items, tags)
         trainer.train(str(path))
-        weights, transitions = stored(path.read_bytes(), rows=scheme.rows, labels=len(names))
+        content = _whole(path)
+    weights, transitions = stored(content, rows=scheme.rows, labels=len(names))
     return FittedTable(
         weights=weights.astype(np.float32),
         seen=occurrences(features, labels, rows=scheme.rows, columns=len(names)) & kept[:, None],
@@ -111,6 +112,19 @@ def fit(
         labels=tuple(names),
         counts=counts,
     )
+
+
+def _whole(path: Path) -> bytes:
+    """Returns the model that CRFsuite wrote, which says nothing where its disk is full."""
+    content = path.read_bytes() if path.exists() else b""
+    (size,) = struct.unpack_from("<I", content.ljust(8, b"\0"), 4)
+    if not content or size != len(content):
+        raise OutputWriteError(
+            f"CRFsuite wrote {len(content)} bytes of its model to '{path.parent.parent}', expected "
+            f"{size or 'more'}. Free some space there, or name another folder for temporary files "
+            "by TMPDIR, and run the same command again."
+        )
+    return content
 
 
 def occurrences(
