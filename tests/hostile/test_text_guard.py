@@ -404,6 +404,7 @@ def test_no_text_takes_a_reader_longer_than_its_length_accounts_for(name: str) -
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # a ratio near the bound is followed to ever longer texts
 @pytest.mark.parametrize("name", READERS)
 def test_no_long_text_takes_a_reader_longer_than_its_length_accounts_for(name: str) -> None:
     assert steep(READERS[name], 30 * FIRST_SECONDS) == {}
