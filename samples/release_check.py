@@ -26,6 +26,7 @@ from hushdoc.system import atomic_files
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 CODES = "docs/error-codes.md"
+NOT_CHECKED = "FILES_NOT_CHECKED"
 
 
 def checked(path: Path, policy: Path) -> tuple[list[RuleResult], int]:
@@ -42,13 +43,20 @@ def checked(path: Path, policy: Path) -> tuple[list[RuleResult], int]:
     rules.append(
         RuleResult(
             rule="files",
-            code="FILES_NOT_CHECKED",
+            code=NOT_CHECKED,
             found="as they were signed" if report.files_checked else "not looked at",
             allowed="as they were signed",
             passed=report.files_checked,
         )
     )
     return rules, 0 if report.passed else PolicyViolationError.exit_code
+
+
+def told(code: str) -> str:
+    """Returns what a rule's code means, or where that stands."""
+    return (
+        "a policy's rule failed before files were read" if code == NOT_CHECKED else f"see {CODES}"
+    )
 
 
 def sarif(rules: Sequence[RuleResult], path: Path) -> dict[str, Any]:
@@ -64,7 +72,7 @@ def sarif(rules: Sequence[RuleResult], path: Path) -> dict[str, Any]:
                         "name": "hushdoc",
                         "semanticVersion": hushdoc.__version__,
                         "rules": [
-                            {"id": code, "shortDescription": {"text": f"{code}: see {CODES}"}}
+                            {"id": code, "shortDescription": {"text": f"{code}: {told(code)}"}}
                             for code in dict.fromkeys(rule.code for rule in rules)
                         ],
                     }

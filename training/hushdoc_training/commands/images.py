@@ -189,7 +189,9 @@ def _unsaid(line: str) -> None:
 
 def _refuse_mixing(options: argparse.Namespace) -> None:
     """Raises PrivacyError where options that were typed mix pages."""
-    mixing = [name for name in ("mixup", "cutmix") if name in options.typed]
+    mixing = [
+        name for name in ("mixup", "cutmix") if name in options.typed and getattr(options, name)
+    ]
     if mixing:
         raise PrivacyError(
             f"--{' and --'.join(mixing)} would mix two documents into one page, whose gradient "
