@@ -31,14 +31,21 @@ from hushdoc_training.randomness.secret_stream import SecretStream, origin_of
 from hushdoc_training.recipes.federated_parties import FederatedSettings
 
 SETTINGS = FederatedSettings()
+TASK = {
+    "task": "kie",
+    "labels": ["total"],
+    "preprocessing": {"max_tokens": 64, "overlap": 8, "cls_id": 2, "sep_id": 3, "pad_id": 0},
+    "public_data": [],
+    **asdict(SETTINGS),
+}
 SERVER, FIRST, SECOND = (build.known_key(number) for number in (1, 2, 3))
 
 
 def roster(**change: Any) -> Roster:
     parts = {
         "run": "ab" * 16,
-        "plan": {"clients": 2},
-        "task": {"task": "kie", "model": "tiny", "public_data": [], **asdict(SETTINGS)},
+        "plan": plan(clients=2, clients_per_round=2).to_dict(),
+        "task": TASK,
         "start": "sha256:" + "0" * 64,
         "coordinator": Party.of(COORDINATOR, SERVER),
         "clients": (Party.of("first", FIRST), Party.of("second", SECOND)),

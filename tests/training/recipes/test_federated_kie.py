@@ -410,9 +410,9 @@ def test_a_party_starts_from_the_weights_of_the_roster(
     ],
 )
 def test_a_roster_of_another_shape_is_refused_in_one_sentence(
-    start: Start, tmp_path: Path, change: dict[str, dict[str, Any]]
+    start: Start, change: dict[str, dict[str, Any]]
 ) -> None:
-    first, *others = keyed = [keys.generate_key() for _ in range(CLIENTS + 1)]
+    first, *others = [keys.generate_key() for _ in range(CLIENTS + 1)]
     made = federated_parties.roster_of(
         plan_of(start),
         start,
@@ -420,12 +420,10 @@ def test_a_roster_of_another_shape_is_refused_in_one_sentence(
         coordinator=Party.of(COORDINATOR, first),
         clients=[Party.of(f"client-{place}", key) for place, key in enumerate(others)],
     )
-    rosters.save(tmp_path / "sound.json", made, keyed[0])
-    assert federated_parties.load_roster(tmp_path / "sound.json") == made
+    federated_parties.require_readable(made)
     changed = {name: {**getattr(made, name), **other} for name, other in change.items()}
-    rosters.save(tmp_path / "roster.json", replace(made, **changed), keyed[0])
     with pytest.raises(InputError, match="has a plan or task that can't be read") as refused:
-        federated_parties.load_roster(tmp_path / "roster.json")
+        federated_parties.require_readable(replace(made, **changed))
     assert refused.value.code == "BAD_ROSTER"
 
 

@@ -60,10 +60,12 @@ def register(actions: Subcommands) -> None:
 def run_check(options: argparse.Namespace) -> int:
     """Compares, and returns 0 where the certificate says what clients said."""
     from hushdoc.commands import signing
+    from hushdoc_training.federated import roster as rosters
     from hushdoc_training.recipes import federated_parties
 
     found = signing.intact(options.artifact)
-    roster = federated_parties.load_roster(options.roster)
+    roster = rosters.load(options.roster)
+    federated_parties.require_readable(roster)
     number = _require(found, roster, options.receipts, None)
     print(f"The certificate says what {counted(number, 'client')} signed, and no more.")
     print(f"Roster:   {roster.digest}  (ask the clients whether they approved this digest)")

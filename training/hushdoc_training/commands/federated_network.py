@@ -285,13 +285,15 @@ def _interrupted(rounds: int, done: str) -> KeyboardInterrupt:
 def approved(options: argparse.Namespace) -> tuple[Roster, PrivateKey]:
     """Returns the roster that was approved, and this party's key of it."""
     from hushdoc.signing import keys
+    from hushdoc_training.federated import roster as rosters
     from hushdoc_training.federated.standing import ROSTER
     from hushdoc_training.recipes import federated_parties
 
-    roster = federated_parties.load_roster(options.folder / ROSTER)
+    roster = rosters.load(options.folder / ROSTER)
     roster.require_approved(options.approve)
     key = keys.load_private_key(options.folder / federated_parties.KEY)
     roster.party_of(key)
+    federated_parties.require_readable(roster)
     return roster, key
 
 

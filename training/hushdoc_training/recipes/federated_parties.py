@@ -24,7 +24,6 @@ from hushdoc.signing.keys import PrivateKey
 from hushdoc_training import duplicates
 from hushdoc_training.federated import claims as federated_claims
 from hushdoc_training.federated import evidence
-from hushdoc_training.federated import roster as rosters
 from hushdoc_training.federated.account import Account, Budget
 from hushdoc_training.federated.claims import Executed
 from hushdoc_training.federated.clear_sum import ClearClient, ClearCoordinator
@@ -160,12 +159,8 @@ def settings_of(roster: Roster) -> FederatedSettings:
     )
 
 
-def load_roster(path: Path) -> Roster:
-    """Returns the roster of a file, whose plan and task this version can read.
-
-    An InputError BAD_ROSTER tells why not; nothing of the roster is approved.
-    """
-    roster = rosters.load(path)
+def require_readable(roster: Roster) -> None:
+    """Raises InputError BAD_ROSTER unless this version can read a roster's plan and task."""
     try:
         FederatedPlan.from_dict(roster.plan)
         settings_of(roster)
@@ -174,12 +169,10 @@ def load_roster(path: Path) -> Roster:
             PublicData.from_dict(found, "public_data")
     except (AttributeError, HushdocError, LookupError, TypeError, ValueError) as error:
         raise InputError(
-            f"The roster '{printable(path)}' has a plan or task that can't be read "
-            f"({printable(error)}). Ask the coordinator for one that `hushdoc federated init` of "
-            "this version wrote.",
+            f"The roster has a plan or task that can't be read ({printable(error)}). Ask the "
+            "coordinator for one that `hushdoc federated init` of this version wrote.",
             code="BAD_ROSTER",
         ) from error
-    return roster
 
 
 def public_data_of(roster: Roster) -> tuple[PublicData, ...]:
