@@ -18,6 +18,7 @@ SPELLED = re.compile(r"(?!(O|AF|SOCK)_)[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 """As codes are, and the system's own names are not."""
 
 NOT_CODES = {
+    "EXPENSE_ROW",
     "FLWR_DISABLE_UPDATE_CHECK",
     "FLWR_HOME",
     "FLWR_TELEMETRY_ENABLED",
