@@ -36,7 +36,7 @@ from hushdoc_training.federated import coordinator as coordinators
 from hushdoc_training.federated import roster as rosters
 from hushdoc_training.federated.partition import by_provider, equal
 from hushdoc_training.federated.plan import FEAM, FEDAVG, FEDAVG_DP, PROVIDER, FederatedPlan
-from hushdoc_training.federated.roster import COORDINATOR, Party
+from hushdoc_training.federated.roster import COORDINATOR, Party, Roster
 from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import layout, whitening
@@ -95,6 +95,19 @@ def plan_of(start: Start, algorithm: str = FEAM, **change: Any) -> FederatedPlan
         settings |= {"sampling_rate": 1.0, "epsilon": None, "delta": None, "noise_multiplier": 0.0}
         return FederatedPlan(**settings)
     return FederatedPlan.calibrated(epsilon=8.0, delta=1e-5, **settings)
+
+
+def agreed(start: Start) -> tuple[Roster, keys.PrivateKey]:
+    """Returns a roster of parties, and its coordinator's key."""
+    first, *others = [keys.generate_key() for _ in range(CLIENTS + 1)]
+    made = federated_parties.roster_of(
+        plan_of(start),
+        start,
+        SETTINGS,
+        coordinator=Party.of(COORDINATOR, first),
+        clients=[Party.of(f"client-{place}", key) for place, key in enumerate(others)],
+    )
+    return made, first
 
 
 def simulated(
@@ -412,14 +425,7 @@ def test_a_party_starts_from_the_weights_of_the_roster(
 def test_a_roster_of_another_shape_is_refused_in_one_sentence(
     start: Start, change: dict[str, dict[str, Any]]
 ) -> None:
-    first, *others = [keys.generate_key() for _ in range(CLIENTS + 1)]
-    made = federated_parties.roster_of(
-        plan_of(start),
-        start,
-        SETTINGS,
-        coordinator=Party.of(COORDINATOR, first),
-        clients=[Party.of(f"client-{place}", key) for place, key in enumerate(others)],
-    )
+    made, _ = agreed(start)
     federated_parties.require_readable(made)
     changed = {name: {**getattr(made, name), **other} for name, other in change.items()}
     with pytest.raises(InputError, match="has a plan or task that can't be read") as refused:
@@ -430,14 +436,7 @@ def test_a_roster_of_another_shape_is_refused_in_one_sentence(
 def test_the_coordinator_waits_for_clients_as_long_as_for_a_phase(
     start: Start, tmp_path: Path
 ) -> None:
-    first, *others = [keys.generate_key() for _ in range(CLIENTS + 1)]
-    roster = federated_parties.roster_of(
-        plan_of(start),
-        start,
-        SETTINGS,
-        coordinator=Party.of(COORDINATOR, first),
-        clients=[Party.of(f"client-{place}", key) for place, key in enumerate(others)],
-    )
+    roster, first = agreed(start)
     with federated_parties.coordinator_of(
         roster, first, start, folder=tmp_path / "coordinator", seconds=7.0
     ) as coordinator:
@@ -473,15 +472,7 @@ def test_a_party_holds_the_roster_against_what_its_start_says_it_learned_from(
     def claimed(overlap: str) -> Start:
         return replace(start, claim=claims.public((data(overlap),), training={}))
 
-    plan, keyed = plan_of(start), [keys.generate_key() for _ in range(CLIENTS + 1)]
-    first, *others = keyed
-    roster = federated_parties.roster_of(
-        plan,
-        claimed("partial"),
-        SETTINGS,
-        coordinator=Party.of(COORDINATOR, first),
-        clients=[Party.of(f"client-{place}", key) for place, key in enumerate(others)],
-    )
+    roster, _ = agreed(claimed("partial"))
     for overlap in ("none", "unknown", "partial"):
         federated_parties.require_start(roster, claimed(overlap))
     with pytest.raises(CheckpointError, match="overlap contained, which the roster does not list"):

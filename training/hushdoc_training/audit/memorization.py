@@ -143,19 +143,11 @@ def hidden(
 
 def without_images(documents: Sequence[LabelledDocument]) -> list[LabelledDocument]:
     """Returns documents as models of words and boxes read them: no image has to be blurred."""
-    return [
-        replace(
-            item,
-            document=replace(
-                item.document,
-                pages=tuple(
-                    replace(page, image=None, frame=0, fingerprint=None)
-                    for page in item.document.pages
-                ),
-            ),
-        )
-        for item in documents
-    ]
+    made = []
+    for item in documents:
+        pages = tuple(replace(page, image=None, frame=0) for page in item.document.pages)
+        made.append(replace(item, document=replace(item.document, pages=pages)))
+    return made
 
 
 def hide(labelled: LabelledDocument, answers: Sequence[str]) -> LabelledDocument:
