@@ -306,16 +306,18 @@ def _decode_together(
     transitions: Scores,
 ) -> None:
     """Writes the best labels of many sequences, the longest first, in steps of one item each."""
-    active = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left").tolist()
-    active.append(0)
-    ends = np.cumsum([0, *active]).tolist()
+    counts = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left")
+    active, ends = [*counts.tolist(), 0], np.cumsum([0, *counts]).tolist()
     # First the first items of all sequences, then the second ones of those that have any, ...
-    items = np.concatenate([starts[:count] + step for step, count in enumerate(active)])
+    items = np.arange(ends[-1]) - np.repeat(ends[:-1], counts)
+    items = starts.take(items)
+    items += np.repeat(np.arange(len(counts)), counts)
     best = scores.T.take(items, axis=1)
     steps = transitions[:, :, None]
-    for step in range(1, len(active) - 1):
+    for step in range(1, len(counts)):
         before = best[:, None, ends[step - 1] : ends[step - 1] + active[step]]
-        best[:, ends[step] : ends[step + 1]] += np.maximum.reduce(before + steps)
+        now = best[:, ends[step] : ends[step + 1]]
+        np.add(now, np.maximum.reduce(before + steps), out=now)
     places = np.array(ends)[lengths - 1] + np.arange(len(lengths))
     tags = best.take(places, axis=1).argmax(axis=0)
     came_from = _came_from(best, transitions) if len(transitions) <= _VERY_FEW_LABELS else None
