@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
@@ -31,7 +32,7 @@ from hushdoc.commands import (
     trust,
 )
 from hushdoc.commands.parsing import CommandParser
-from hushdoc.errors import HushdocError, OutputWriteError
+from hushdoc.errors import HushdocError, InputError, OutputWriteError
 from hushdoc.system import terminals
 
 SECTIONS = {
@@ -102,6 +103,7 @@ def _run(options: argparse.Namespace) -> int:
     """Runs the subcommand that was asked for."""
     exit_code = OutputWriteError.exit_code  # until the subcommand has come to its end
     try:
+        _require_current_folder()
         with notices.as_lines(), extras.required(getattr(options, "extra", None)):
             exit_code = int(options.run(options))
         sys.stdout.flush()
@@ -120,6 +122,16 @@ def _run(options: argparse.Namespace) -> int:
         # Subcommands name the files they read and write; what is left is the terminal or its pipe.
         _refuse(options, OutputWriteError.default_code, error)
         return OutputWriteError.exit_code
+
+
+def _require_current_folder() -> None:
+    """Raises InputError where it was deleted: libraries that look there would end the process."""
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise InputError(
+            "The current folder was deleted. Change to one that exists, and run the command again."
+        ) from error
 
 
 def _refuse(options: argparse.Namespace, code: str, error: Exception) -> None:

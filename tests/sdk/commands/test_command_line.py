@@ -18,6 +18,7 @@ from hushdoc.__main__ import main
 from hushdoc.commands.command_line import SECTIONS, build_parser
 from hushdoc.commands.extras import EXTRAS
 from hushdoc.commands.parsing import CommandParser
+from hushdoc.errors import InputError
 from hushdoc.signing.keys import write_private_key
 
 Run = Callable[[argparse.Namespace], int]
@@ -107,6 +108,17 @@ def every_parser(parser: CommandParser) -> Iterator[CommandParser]:
     yield parser
     for _, below in parser.subcommands():
         yield from every_parser(below)
+
+
+def test_a_deleted_current_folder_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(["verify", str(tmp_path)]) == InputError.exit_code
+    assert "The current folder was deleted." in capsys.readouterr().err
 
 
 def test_the_help_follows_the_journey() -> None:
