@@ -429,7 +429,7 @@ class Features:
                 out=Path(scratch) / "run",
                 claim=claims.public((), training={}),
                 quiet=True,
-            )
+            ).require_finished()
 
     def __call__(self, documents: Sequence[ImageDocument]) -> Floats:
         """Returns the features of all pages, shape [N, features]."""

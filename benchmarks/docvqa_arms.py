@@ -463,7 +463,7 @@ class Arms:
             train_plain(
                 begun, public, settings, out=out, claim=claim, resume=out.exists(), quiet=True,
                 device=self._device,
-            )  # fmt: skip
+            ).require_finished()  # fmt: skip
         return self._from(str(out), architecture)
 
     def _from(self, run: str, architecture: str) -> Start:
@@ -513,7 +513,7 @@ class Arms:
                     start, documents, plan, settings, out=out, name="receipts", resume=resume,
                     quiet=True, device=self._device, num_canaries=scale.canaries, local=local,
                     hyperparameter_tuning=self._tuning,
-                )  # fmt: skip
+                ).require_finished()  # fmt: skip
         made = self._from(str(out), architecture)
         return replace(made, claim=DocVQACheckpoint.load(out).claim)
 
@@ -539,7 +539,7 @@ class Arms:
                     start, documents, settings, out=folder, resume=folder.exists(), quiet=True,
                     claim=continued.without_privacy(claim, start.claim), device=self._device,
                     trained=scale.trained[0],
-                )  # fmt: skip
+                ).require_finished()  # fmt: skip
             start = self._from(str(folder), architecture)
 
     def _federated(
@@ -667,7 +667,7 @@ def federate(
         start, federated_simulation.divided(documents, held), plan, settings,
         out=out, name=name, resume=out.exists(), quiet=True, device=device,
         hyperparameter_tuning=hyperparameter_tuning, num_canaries=num_canaries,
-    )  # fmt: skip
+    ).require_finished()  # fmt: skip
 
 
 def communicated(runs: Sequence[Path]) -> float | None:

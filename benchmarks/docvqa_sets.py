@@ -182,7 +182,7 @@ class Pointers:
         train_private(
             begun, self._set.train, plan, settings, out=out, name=self._set.name, quiet=True,
             resume=out.exists(), device=CPU, hyperparameter_tuning="unaccounted",
-        )  # fmt: skip
+        ).require_finished()  # fmt: skip
         return self._frozen(str(out)), {"rate": settings.learning_rate}
 
     def _plain(self, trained: str, seed: int, out: Path) -> tuple[Start, dict[str, Any]]:
@@ -196,7 +196,7 @@ class Pointers:
         train_plain(
             begun, self._set.train, settings, out=out, quiet=True, resume=out.exists(), device=CPU,
             claim=continued.without_privacy(claim, begun.claim), trained=trained,
-        )  # fmt: skip
+        ).require_finished()  # fmt: skip
         return own(str(out)), {"passes": passes, "rate": rate}
 
     def _frozen(self, run: str) -> Start:

@@ -101,7 +101,7 @@ def real(
             out=Path(scratch) / "run",
             claim=claims.not_private("pages", (), training={}),
             quiet=True,
-        )
+        ).require_finished()
     return training.scored(start, test)
 
 
@@ -138,7 +138,7 @@ def private_accuracy(
             name="pages",
             hyperparameter_tuning="none",
             quiet=True,
-        )
+        ).require_finished()
     return training.scored(start, test)
 
 

@@ -291,7 +291,7 @@ def public_start(folder: Path, scale: Scale) -> Path:
         claim=claims.public((), training={}),
         resume=folder.exists(),
         quiet=True,
-    )
+    ).require_finished()
     return folder
 
 

@@ -555,7 +555,7 @@ def public_start(folder: Path, scale: Scale) -> Path:
     claim = claims.public((), training={})
     training.train_plain(
         start, pages, settings, out=folder, claim=claim, resume=folder.exists(), quiet=True
-    )
+    ).require_finished()
     return folder
 
 
