@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,15 +35,34 @@ from hushdoc_training.runs.selection import Candidate, Selection, best_of
 PLAN = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.5, steps=3, expected_records=4)
 
 
-def trained(model: nn.Module) -> PrivateTraining[torch.Tensor]:
+@pytest.fixture(autouse=True)
+def process_that_begins() -> Iterator[None]:
+    """Draws are the same in every test, and so is what small trainings leave."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(earlier_steps, "_LEFT", {})
+        patched.setattr(earlier_steps, "_LEFT_OPENLY", {})
+        yield
+
+
+def trained(
+    model: nn.Module, charge: Callable[[int], object] | None = None
+) -> PrivateTraining[torch.Tensor]:
     held = [value for value in model.parameters() if value.requires_grad]
     optimizer = torch.optim.SGD(held, lr=0.1)
     records = Records(example_records(), unit="document")
+    losses = squares(model)
     with PrivateTraining(
-        PLAN, model, optimizer, records=records, losses=squares(model)
+        PLAN, model, optimizer, records=records, losses=losses, charge=charge
     ) as training:
         list(training)
     return training
+
+
+def charging(ledger: Ledger, run: str) -> Callable[[int], object]:
+    """Reserves a run in a ledger, and returns what charges it."""
+    step, steps = PLAN.step, PLAN.steps
+    ledger.reserve(run, title="", step=step, steps=steps, claim="c", documents="d")
+    return lambda number: ledger.charge(run, number)
 
 
 def refused(training: PrivateTraining[torch.Tensor]) -> bool:
@@ -76,15 +96,51 @@ def test_a_ledger_of_both_counts_both(tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "ledger", data="pages", epsilon=9, delta=1e-5)
     model = small_model()
     for number in (1, 2):
-        training = trained(model)
-        step, steps = PLAN.step, PLAN.steps
-        ledger.reserve(str(number), title="", step=step, steps=steps, claim="c", documents="d")
+        training = trained(model, charging(ledger, str(number)))
         if number == 1:
             alone = ledger.statement()
     with pytest.raises(PrivacyError, match="began with what"):
         receipts.claim_of(training, "pages", ledger=alone)
     claim = receipts.claim_of(training, "pages", ledger=ledger.statement())
     assert (claim.guarantees[0].epsilon or 0) > 1.2 * PLAN.epsilon
+
+
+@pytest.mark.parametrize("ledger_of_first", [None, "", "another"])
+def test_a_ledger_of_two_other_runs_does_not_count_what_none_or_another_does(
+    ledger_of_first: str | None, tmp_path: Path
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="pages", epsilon=9, delta=1e-5)
+    charging(ledger, "another model")
+    model = small_model()
+    moved = earlier_steps.Moved(dict(model.named_parameters()))
+    trained(model)  # charged nowhere
+    if ledger_of_first is not None:  # as a recipe's run without a ledger, or with another one
+        moved.end(dict(model.named_parameters()), ledger=ledger_of_first)
+    training = trained(model, charging(ledger, "second"))
+    with pytest.raises(PrivacyError) as found:
+        receipts.claim_of(training, "pages", ledger=ledger.statement())
+    assert found.value.code == "TRAINED_BEFORE"
+
+
+def test_a_run_with_a_ledger_takes_no_start_that_a_training_without_charges_has_moved(
+    tmp_path: Path,
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="pages", epsilon=9, delta=1e-5)
+    charging(ledger, "another model")
+    model = small_model()
+    trained(model)
+    terms = Terms(declared=Declared(name="pages"), documents="d", title="t", ledger=ledger)
+    run = PrivateRun.open(tmp_path / "run", PLAN, terms=terms)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    records = Records(example_records(), unit="document")
+    with (
+        PrivateTraining(
+            PLAN, model, optimizer, records=records, losses=squares(model), charge=run.charge
+        ) as training,
+        pytest.raises(PrivacyError) as found,
+    ):
+        run.train(training)
+    assert found.value.code == "TRAINED_BEFORE"
 
 
 def test_a_run_with_a_loop_of_its_own_takes_no_moved_start(tmp_path: Path) -> None:

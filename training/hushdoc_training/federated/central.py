@@ -89,6 +89,7 @@ class ProviderTraining(Generic[Example]):
         self._receipt = ReceiptKept(self._update.meter, self.view)
         self._left: Weights | None = None
         self._moved = earlier_steps.Moved(self._tensors)
+        self._ledger = "" if charge is None else None  # no ledger counts what is charged nowhere
 
     def __enter__(self) -> Self:
         """Returns itself."""
@@ -96,7 +97,7 @@ class ProviderTraining(Generic[Example]):
 
     def __exit__(self, *_: object) -> None:
         """Ends the training, of which nothing is held; a later one knows what it has moved."""
-        self._moved.end(self._tensors)
+        self._moved.end(self._tensors, ledger=self._ledger)
 
     @property
     def plan(self) -> PrivacyPlan:

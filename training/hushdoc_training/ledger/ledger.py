@@ -411,6 +411,7 @@ class Ledger:
         return LedgerStatement(
             mechanism=mechanism,
             unit=self.unit,
+            ledger_id=self.ledger_id,
             commitment=self.commitment(self.ledger_id),
             epsilon=self.epsilon,
             delta=self.delta,

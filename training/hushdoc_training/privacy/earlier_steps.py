@@ -50,13 +50,14 @@ def begun_with(model: nn.Module, *, ledger: str | None = None) -> tuple[str, ...
 
     With a ledger's id those alone whose steps another one is known to count, or none.
     """
-    if not _LEFT:
-        return ()
-    found = checksums(dict(model.named_parameters()))
     counted = () if ledger is None else (None, ledger)
-    return tuple(
-        name for name, value in found.items() if value in _LEFT and _LEFT[value] not in counted
-    )
+    return tuple(name for name, known in ledgers(model).items() if known not in counted)
+
+
+def ledgers(model: nn.Module) -> dict[str, str | None]:
+    """Returns the parameters that hold what private steps have left, and which ledger counts it."""
+    found = checksums(dict(model.named_parameters())) if _LEFT else {}
+    return {name: _LEFT[value] for name, value in found.items() if value in _LEFT}
 
 
 def read(model: nn.Module) -> None:

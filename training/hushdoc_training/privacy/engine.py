@@ -196,7 +196,10 @@ class PrivateTraining(Generic[Example]):
         self._safeguards = self._sum.safeguards
         # Any process may make the claim, of weights that the first one has given to all.
         self._begun_with = self._group.any_names(earlier_steps.begun_with(model))
+        self._counted = earlier_steps.ledgers(model)
         self._moved = earlier_steps.Moved(self._safeguards.parameters)
+        # Steps that are charged nowhere no ledger counts.
+        self._ledger = "" if charge is None else None
         warn_of_few(len(records), plan.expected_records, self.view)
         try:
             self._lattice = self._lattice_of(noise_distribution)
@@ -234,7 +237,7 @@ class PrivateTraining(Generic[Example]):
     def close(self) -> None:
         """Gives model and optimizer back; a second time does nothing."""
         if not self._is_closed:
-            self._moved.end(self._safeguards.parameters)
+            self._moved.end(self._safeguards.parameters, ledger=self._ledger)
         self._is_closed = True
         self._sum.close()
         self._average.end()
@@ -324,6 +327,13 @@ class PrivateTraining(Generic[Example]):
     def begun_with(self) -> tuple[str, ...]:
         """Names of parameters that an earlier private training of this process had moved."""
         return self._begun_with
+
+    def begun_outside(self, ledger: str) -> tuple[str, ...]:
+        """Returns those of them whose earlier steps a ledger is known not to count, by its id."""
+        counted = (None, ledger)
+        return tuple(
+            name for name in self._begun_with if self._counted.get(name, "") not in counted
+        )
 
     @property
     def untrained_parameters(self) -> Mapping[str, nn.Parameter]:

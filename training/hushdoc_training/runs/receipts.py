@@ -193,8 +193,11 @@ def claim_of(
         trained.view.note(EARLY_END)
     receipt = trained.receipt
     trained.plan.require_executed(receipt)
-    if trained.begun_with and (ledger is None or ledger.num_runs < 2):
-        raise earlier_steps.refused(trained.begun_with)
+    earlier = trained.begun_with
+    if ledger is not None and ledger.num_runs > 1:
+        earlier = trained.begun_outside(ledger.ledger_id)
+    if earlier:
+        raise earlier_steps.refused(earlier)
     details = trained.claim_details(name)
     return claim(
         receipt,
