@@ -274,6 +274,26 @@ def test_an_interrupted_run_goes_on_after_the_round(
         simulated(start, receipts, plan, out)
 
 
+def test_labels_that_were_taken_from_documents_are_not_declared_when_a_run_goes_on(
+    start: Start, receipts: list[LabelledDocument], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, out = plan_of(start), tmp_path / "run"
+    taken = replace(start, labels=replace(start.labels, taken_from_documents=True))
+
+    def killed(self: Any, total: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(coordinators.Coordinator, "_stepped", killed)
+        with pytest.raises(KeyboardInterrupt):
+            simulated(taken, receipts, plan, out)
+    with pytest.raises(CheckpointError, match="settings: labels_from_documents"):
+        simulated(start, receipts, plan, out, resume=True)
+    assert simulated(taken, receipts, plan, out, resume=True).charged == ROUNDS
+    (first, *_) = Checkpoint.load(out).claim.guarantees
+    assert not first.covers_all_private_accesses
+
+
 def test_a_killed_run_goes_on_and_its_lost_round_stays_charged(
     start: Start,
     receipts: list[LabelledDocument],

@@ -154,6 +154,7 @@ def simulate(
         "public_data": [found.to_dict() for found in (*starts.history(start), *public_data)],
         "hyperparameter_tuning": hyperparameter_tuning,
         "caveats": list(caveats),
+        **({"labels_from_documents": True} if task.labels_from_documents(start) else {}),
     }
     run = Run.open(out, same, resume=resume)
     if run.is_finished:
