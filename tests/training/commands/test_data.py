@@ -76,6 +76,23 @@ def test_parts_of_a_split_are_what_training_and_its_attack_take(
     assert not (tmp_path / "other").exists()
 
 
+def test_what_decides_by_other_documents_which_are_trained_on_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Private training refuses --documents; a file of the first N tells it of nothing."""
+    made, whole = "invented:receipt,providers=0:9", tmp_path / "whole.jsonl"
+    data("convert", made, whole, "--documents", 24)
+    data("split", made, "--documents", 24, "--out", tmp_path / "made")
+    data("convert", whole, tmp_path / "same.jsonl")
+    assert "note:" not in capsys.readouterr().err
+    data("convert", whole, tmp_path / "first.jsonl", "--documents", 20)
+    assert "note: Which documents are the first N depends" in capsys.readouterr().err
+    data("split", whole, "--documents", 20, "--out", tmp_path / "part")
+    assert "note: Which documents are the first N depends" in capsys.readouterr().err
+    data("split", whole, "--out", tmp_path / "split")
+    assert "note: Which documents of a provider are in train.jsonl" in capsys.readouterr().err
+
+
 def test_questions_of_chosen_providers_become_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

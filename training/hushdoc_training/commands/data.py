@@ -34,6 +34,17 @@ SOURCE = (
 )
 """What every option takes that names labelled documents."""
 
+_FIRST = (
+    "Which documents are the first N depends on the others: one more pushes another one out. "
+    "Private training on what was written protects a document there, and not one of the source."
+)
+_PARTS = (
+    "Which documents of a provider are in train.jsonl depends on how many it has: one more moves "
+    "up to two others. Protect providers where that file is trained on privately (--privacy-unit "
+    "provider, of train docvqa); a guarantee for each document is one of the file, not of the "
+    "source."
+)
+
 DRAWN = 10
 """How many documents `data show --draw` draws by default."""
 
@@ -149,6 +160,8 @@ def run_convert(options: argparse.Namespace) -> int:
     with _opened(options, images=options.images) as (documents, problems):
         summary = conversion.convert(documents, options.out, problems, images=options.images)
     _report(problems, summary)
+    if options.documents is not None:
+        _note_of_private(options, _FIRST)
     _written(options)
     return 0
 
@@ -176,8 +189,15 @@ def run_split(options: argparse.Namespace) -> int:
         print(line, file=sys.stderr)
     for line in found.lines():
         print(line)
+    _note_of_private(options, _PARTS if options.documents is None else _FIRST)
     _written(options)
     return 0
+
+
+def _note_of_private(options: argparse.Namespace, note: str) -> None:
+    """Says what private training on a file can't promise to documents that it was chosen from."""
+    if not options.source.startswith("invented:"):
+        print(f"note: {note}", file=sys.stderr)
 
 
 def _written(options: argparse.Namespace) -> None:
