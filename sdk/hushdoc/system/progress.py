@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
-from types import TracebackType
 from typing import Self, TextIO
 
 from hushdoc.system import terminals
@@ -123,12 +122,7 @@ class TaskProgress:
         """Returns itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends the line."""
         self.close()
 

@@ -5,7 +5,6 @@ Hooks of torch, as those of `optimizer_spy`; the training code is not touched.
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any, Self
 
 import torch
@@ -40,12 +39,7 @@ class LocalSpy:
         ]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends."""
         for handle in self._handles:
             handle.remove()

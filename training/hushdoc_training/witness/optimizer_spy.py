@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -76,12 +75,7 @@ class OptimizerSpy:
         ]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends."""
         for handle in self._handles:
             handle.remove()
@@ -171,12 +165,7 @@ class Poison:
         self._handle = nn.modules.module.register_module_forward_hook(self._spoil, with_kwargs=True)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends."""
         self._handle.remove()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -91,12 +90,7 @@ class TableSpy:
             _FITTING.gradients = self._spoiled
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends."""
         _FITTING.Training.step = self._step
         _COUNTING.noisy_counts = self._count

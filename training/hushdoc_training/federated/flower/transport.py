@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from hushdoc.errors import HushdocError
@@ -84,15 +83,10 @@ class FlowerLink:
         """Returns the transport."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Stops, at once after an error or a stop, else when the last frames are taken."""
         try:
-            if error is None and not self._stop():
+            if kind is None and not self._stop():
                 self._finish()
         finally:
             self._courier.stop()
