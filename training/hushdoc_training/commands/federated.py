@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.arguments import counted, printable
 from hushdoc.commands.parsing import CommandParser, Subcommands, usage_errors
-from hushdoc.errors import InputError, MissingExtraError
+from hushdoc.errors import InputError
 from hushdoc_training.commands import (
     configuration,
     federated_evidence,
@@ -27,6 +26,7 @@ from hushdoc_training.commands.training_options import (
     add_overlap,
     add_tuned_on,
     print_audits,
+    require_installed,
     seed,
     tuned_on,
     warn_of_overlap,
@@ -270,7 +270,7 @@ def _add_plan(parser: CommandParser) -> None:
 
 def run_simulate(options: argparse.Namespace) -> int:
     """Simulates a run; Ctrl-C is a KeyboardInterrupt that says how to go on."""
-    _require_torch()
+    require_installed()
     from hushdoc_training.commands import kie_data
     from hushdoc_training.data import dataset
     from hushdoc_training.recipes import federated_parties, federated_simulation, starts
@@ -324,7 +324,7 @@ def run_simulate(options: argparse.Namespace) -> int:
 
 def run_init(options: argparse.Namespace) -> int:
     """Writes the folders of all parties."""
-    _require_torch()
+    require_installed()
     from hushdoc.signing import keys
     from hushdoc.system import atomic_files
     from hushdoc_training.federated import roster as rosters
@@ -416,12 +416,6 @@ def _promised(plan: Mapping[str, Any]) -> str:
         f"{plan['clientsPerRound']} clients up to {plan['silent']} silent and "
         f"{plan['colluding']} colluding"
     )
-
-
-def _require_torch() -> None:
-    for package in ("torch", "transformers", "opacus"):
-        if find_spec(package) is None:
-            raise MissingExtraError(package, "training")
 
 
 def _start(
