@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from hushdoc.labels import LabelledDocument
     from hushdoc.system.progress import Progress
     from hushdoc_training.data.corpus import Problems
-    from hushdoc_training.data.summary import Summary
 
 DESCRIPTION = """Brings documents of any known corpus into one format, and shows what they hold.
 
@@ -159,7 +158,7 @@ def run_convert(options: argparse.Namespace) -> int:
     atomic_files.require_free(options.out)
     with _opened(options, images=options.images) as (documents, problems):
         summary = conversion.convert(documents, options.out, problems, images=options.images)
-    _report(problems, summary)
+    _report(problems, summary.lines())
     if options.documents is not None:
         _note_of_private(options, _FIRST)
     _written(options)
@@ -185,10 +184,7 @@ def run_split(options: argparse.Namespace) -> int:
                 if part := getattr(found, name):
                     file = partial / f"{name.replace('_', '-')}.jsonl"
                     conversion.convert(part, file, problems, images=options.images)
-    for line in problems.lines():
-        print(line, file=sys.stderr)
-    for line in found.lines():
-        print(line)
+    _report(problems, found.lines())
     _note_of_private(options, _PARTS if options.documents is None else _FIRST)
     _written(options)
     return 0
@@ -237,7 +233,7 @@ def run_show(options: argparse.Namespace) -> int:
             _draw(islice(counted, options.documents or DRAWN), options.draw)
         for _ in counted:
             pass
-    _report(problems, summary)
+    _report(problems, summary.lines())
     return 0
 
 
@@ -277,10 +273,10 @@ def _counted(
         yield item
 
 
-def _report(problems: Problems, summary: Summary) -> None:
+def _report(problems: Problems, found: Iterable[str]) -> None:
     for line in problems.lines():
         print(line, file=sys.stderr)
-    for line in summary.lines():
+    for line in found:
         print(line)
 
 
