@@ -205,11 +205,7 @@ def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
     """Returns the plan, and prints it, with --plan beside other accountants."""
     made, records = planned(options, ledger, sampling_rate=options.sampling_rate)
     require_small_delta(made.delta, records)
-    print_plan(made)
-    if options.plan:
-        from hushdoc_training.privacy import comparison
-
-        print("\n".join(comparison.lines(made)))
+    print_plan(made, compared=options.plan)
     return made
 
 

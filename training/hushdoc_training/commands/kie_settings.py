@@ -317,11 +317,7 @@ def plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan | No
         own = ", or leave --preset its own unit, delta and number of records"
         require_small_delta(made.delta, records, otherwise=own)
     print(_chosen_line(options, chosen))
-    print_plan(made)
-    if options.plan:
-        from hushdoc_training.privacy import comparison
-
-        print("\n".join(comparison.lines(made)))
+    print_plan(made, compared=options.plan)
     return made
 
 

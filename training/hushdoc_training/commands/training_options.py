@@ -430,8 +430,8 @@ def require_delta_of_release(plan: PrivacyPlan, records: float) -> None:
         )
 
 
-def print_plan(plan: PrivacyPlan) -> None:
-    """Prints what a private training will do."""
+def print_plan(plan: PrivacyPlan, *, compared: bool = False) -> None:
+    """Prints what a private training will do; compared: also beside other accountants."""
     print(
         f"Plan:       {counted(plan.steps, 'step')} of about "
         f"{counted(plan.expected_records, 'record')} (sampling rate "
@@ -439,6 +439,10 @@ def print_plan(plan: PrivacyPlan) -> None:
         f"{plan.epsilon:g} at delta {plan.delta:g} for each {plan.privacy_unit}",
         flush=True,
     )
+    if compared:
+        from hushdoc_training.privacy import comparison
+
+        print("\n".join(comparison.lines(plan)))
 
 
 def require_installed() -> None:
