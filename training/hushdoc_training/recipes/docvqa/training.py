@@ -16,7 +16,7 @@ from torch import nn
 
 from hushdoc import arguments
 from hushdoc.certificate.claim import Claim, PublicData
-from hushdoc.errors import AnnotationError, EmptyDocumentError, PrivacyError
+from hushdoc.errors import AnnotationError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc.runtime.questions import Asking
 from hushdoc_training import docvqa_checkpoint, duplicates
@@ -50,6 +50,7 @@ from hushdoc_training.recipes.kie.training import (
     best_device,
     decay,
     images_of,
+    require_documents,
     require_images,
 )
 from hushdoc_training.recipes.starts import (
@@ -304,10 +305,7 @@ def described(start: Start) -> dict[str, Any]:
 
 def require_readable(documents: Sequence[LabelledDocument], asking: Asking) -> None:
     """Raises unless all can be read, so that no step is charged before one can't."""
-    if not documents:
-        raise EmptyDocumentError(
-            "There is no document to train on; at least one is needed. Check the data path."
-        )
+    require_documents(documents)
     for labelled in documents:
         labelled.document.check()
         for question in labelled.questions:

@@ -21,7 +21,7 @@ from hushdoc import arguments
 from hushdoc.arguments import short_repr
 from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.document.document import Document
-from hushdoc.errors import AnnotationError, CheckpointError, EmptyDocumentError, PrivacyError
+from hushdoc.errors import AnnotationError, CheckpointError, PrivacyError
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.images import ImagePreprocessing, Pixels, pixels_of_page
 from hushdoc_training import duplicates, image_checkpoint
@@ -41,7 +41,7 @@ from hushdoc_training.recipes.images.settings import PlainSettings
 from hushdoc_training.recipes.kie.epochs import set_rate
 from hushdoc_training.recipes.kie.private import optimizer_of
 from hushdoc_training.recipes.kie.settings import PrivateSettings
-from hushdoc_training.recipes.kie.training import best_device, decay
+from hushdoc_training.recipes.kie.training import best_device, decay, require_documents
 from hushdoc_training.recipes.starts import added_to, history, require_carried
 from hushdoc_training.runs import loop, start_weights
 from hushdoc_training.runs.account import Terms
@@ -356,14 +356,6 @@ def require_known(plan: PrivacyPlan, settings: PrivateSettings) -> None:
                 f"{name} is '{found}', which private training on images does not have; expected "
                 f"one of {', '.join(map(str, expected))}."
             )
-
-
-def require_documents(documents: Sequence[ImageDocument]) -> None:
-    """Raises unless there is a document."""
-    if not documents:
-        raise EmptyDocumentError(
-            "There is no document to train on; at least one is needed. Check the data path."
-        )
 
 
 def require_known_classes(start: Start, documents: Sequence[ImageDocument]) -> None:

@@ -374,12 +374,17 @@ def require_images(
                 pixels_of_page(labelled.document, number, settings)
 
 
-def require_readable(documents: Sequence[LabelledDocument], start: Start) -> None:
-    """Raises unless all can be read, so that no step is charged before one can't."""
+def require_documents(documents: Sequence[object]) -> None:
+    """Raises unless there is a document."""
     if not documents:
         raise EmptyDocumentError(
             "There is no document to train on; at least one is needed. Check the data path."
         )
+
+
+def require_readable(documents: Sequence[LabelledDocument], start: Start) -> None:
+    """Raises unless all can be read, so that no step is charged before one can't."""
+    require_documents(documents)
     for labelled in documents:
         labelled.document.check()
         try:
