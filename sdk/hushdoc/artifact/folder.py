@@ -15,7 +15,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from hushdoc.arguments import short_repr
@@ -51,10 +51,8 @@ def opened(path: Path) -> Iterator[DirectoryHandle]:
             f"The artifact '{path}' can't be opened: {problem.strerror}. Expected the folder that "
             "`hushdoc export` writes; check the path."
         ) from problem
-    try:
+    with closing(folder):
         yield folder
-    finally:
-        folder.close()
 
 
 def open_signed(folder: DirectoryHandle, subject: Subject) -> SignedFile:
@@ -244,10 +242,8 @@ def _opened_at(folder: DirectoryHandle, segment: str, name: str) -> Iterator[Dir
         inner = folder.open_folder(segment)
     except OSError as problem:
         raise _not_opened(folder, segment, name, problem) from problem
-    try:
+    with closing(inner):
         yield inner
-    finally:
-        inner.close()
 
 
 def _not_opened(

@@ -10,7 +10,7 @@ import io
 import logging
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from hushdoc import arguments
@@ -184,11 +184,8 @@ def _page(file: Any, number: int, id: str) -> Iterator[Any]:
 
     with _pdfium:
         try:
-            page = _loaded(file, number)
-            try:
+            with closing(_loaded(file, number)) as page:
                 yield page
-            finally:
-                page.close()
         except pypdfium2.PdfiumError as error:
             matter = str(error)[:200].rstrip(".")
             raise UnsupportedFormatError(

@@ -8,7 +8,7 @@ between their letters. Here the page's own text stays as it is. Every call here 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 UNREAD = "unread"
@@ -34,8 +34,7 @@ def notes_alone(file: Any, number: int, page: Any) -> Iterator[Any | None]:
     if flattened != raw.FLATTEN_SUCCESS:
         yield UNREAD if flattened == raw.FLATTEN_FAIL else None
         return
-    notes = file.get_page(number)
-    try:
+    with closing(file.get_page(number)) as notes:
         if raw.FPDFPage_CountObjects(notes) != own + 1:
             yield UNREAD
             return
@@ -44,8 +43,6 @@ def notes_alone(file: Any, number: int, page: Any) -> Iterator[Any | None]:
             if raw.FPDFPage_RemoveObject(notes, found):
                 raw.FPDFPageObj_Destroy(found)
         yield notes
-    finally:
-        notes.close()
 
 
 def _give_looks(page: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,8 +108,7 @@ def text_page(page: Any, notes: Any | None, limits: ReadingLimits) -> TextPage:
 
 @contextmanager
 def _layer(page: Any) -> Iterator[Any]:
-    layer = page.get_textpage()
-    try:
+    with closing(page.get_textpage()) as layer:
         count = layer.count_chars()
         if count > MAX_PAGE_CHARACTERS:
             raise LimitExceededError(
@@ -117,8 +116,6 @@ def _layer(page: Any) -> Iterator[Any]:
                 "or pass it as an image."
             )
         yield layer
-    finally:
-        layer.close()
 
 
 def _is_readable(text: str) -> bool:

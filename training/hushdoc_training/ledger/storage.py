@@ -22,7 +22,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -122,14 +122,11 @@ def create(path: Path, account: dict[str, Any]) -> None:
 
 
 def _fill(path: Path, account: dict[str, Any]) -> None:
-    database = sqlite3.connect(path, isolation_level=None)
-    try:
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.executescript(
             f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};" + SCHEMA
         )
         add(database, "account", account["salt"], tuple(account.values()))
-    finally:
-        database.close()
 
 
 @contextmanager
@@ -286,12 +283,9 @@ _READ_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 
 @lru_cache(maxsize=1)
 def _our_schema() -> frozenset[tuple[Any, ...]]:
-    database = sqlite3.connect(":memory:")
-    try:
+    with closing(sqlite3.connect(":memory:")) as database:
         database.executescript(SCHEMA)
         return frozenset(database.execute(_READ_SCHEMA))
-    finally:
-        database.close()
 
 
 def _pragma(database: sqlite3.Connection, name: str) -> Any:
