@@ -44,7 +44,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -53,7 +52,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import machine
@@ -258,11 +256,7 @@ def peak_mb(device: str) -> float:
         import torch
 
         return torch.cuda.max_memory_allocated() / 2**20
-    status = Path("/proc/self/status")
-    if status.exists():  # what getrusage says begins with what the parent held
-        return int(status.read_text().partition("VmHWM:")[2].split()[0]) / 2**10
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+    return machine.peak_bytes() / 2**20
 
 
 def plain_step(work: Workload) -> Callable[[], None]:

@@ -339,7 +339,7 @@ def print_peak(paths: Sequence[str]) -> int:
             for words in sentences
         )
         model.extract(Document.from_text(text))
-    print(verify.peak_memory_mb())
+    print(machine.peak_bytes() / 1e6)
     return 0
 
 

@@ -320,7 +320,7 @@ def work(scratch: Path, seed: int) -> int:
         told |= {"untyped": [] if job.judged else untyped, "false_accepts": wrong}
         # Judges hold other libraries' memory, not the readers'.
         judged = judged or job.judged
-        told["peak_mb"] = 0.0 if judged else _peak_bytes() / 1e6 - before
+        told["peak_mb"] = 0.0 if judged else machine.peak_bytes() / 1e6 - before
         print(json.dumps(told), flush=True)
     return 0
 
@@ -344,22 +344,12 @@ def _begin_measuring() -> float:
     """Returns the megabytes held now, and begins anew to note the most; limits what may be held."""
     status = Path("/proc/self/status")
     if not status.exists():
-        return _peak_bytes() / 1e6
+        return machine.peak_bytes() / 1e6
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     text = status.read_text(encoding="ascii")
     held = int(text.partition("VmSize:")[2].split()[0]) * 1024
     resource.setrlimit(resource.RLIMIT_AS, (held + MOST_BYTES, held + MOST_BYTES))
     return int(text.partition("VmRSS:")[2].split()[0]) * 1024 / 1e6
-
-
-def _peak_bytes() -> int:
-    """Returns the most that this process held since it began to measure."""
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
-    except (OSError, IndexError):
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import time
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -42,6 +43,22 @@ def dated(*, python: bool = False) -> dict[str, str]:
     """Returns the date and the machine, and Python's version where it matters."""
     found = {"date": datetime.now(UTC).date().isoformat(), "machine": description()}
     return found | ({"python": platform.python_version()} if python else {})
+
+
+def peak_bytes() -> int:
+    """Returns the most memory that this process has held.
+
+    A program that was started by another begins with the other's `ru_maxrss`, so Linux is asked
+    for the peak of this program's own memory.
+    """
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    except (OSError, IndexError):
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _first_processor() -> dict[str, str]:

@@ -71,7 +71,7 @@ def main() -> int:
     parser.add_argument("--baseline", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.baseline:
-        print(peak_memory_mb())
+        print(machine.peak_bytes() / 1e6)
         return 0
     if options.peak:
         return verify_alone(Path(options.peak[0]), bytes.fromhex(options.peak[1]))
@@ -266,24 +266,8 @@ def verify_alone(folder: Path, public_key: bytes) -> int:
     from hushdoc.artifact.artifact import verify
 
     verify(folder, demanding_policy(public_key))
-    print(peak_memory_mb())
+    print(machine.peak_bytes() / 1e6)
     return 0
-
-
-def peak_memory_mb() -> float:
-    """Returns the most memory that this process has ever held.
-
-    A process that was started by another begins with the other's `ru_maxrss`, so Linux is asked
-    for the peak of this program's own memory.
-    """
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-        return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
-    except (OSError, IndexError):
-        import resource
-
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
 def in_fresh_python(*program: str) -> float:

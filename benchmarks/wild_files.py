@@ -205,10 +205,9 @@ def _open(path: Path, seconds: int, sender: Connection) -> None:
         told = {"kind": kind, "detail": f"{error.code}: {error}"}
     except Exception as error:
         told = {"kind": "untyped", "detail": f"{type(error).__name__}: {error!s:.300}"}
-    unit = 2**20 if sys.platform == "darwin" else 2**10
     told |= {
         "seconds": time.process_time(),
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6,
+        "peak_mb": machine.peak_bytes() / 1e6,
         "words": {OURS: words},
         "is_text": is_text,
     }
