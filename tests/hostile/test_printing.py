@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from hushdoc_corruption import ENVELOPE, Act, Scene, edit_envelope, forged, sealed_model
+from hushdoc_damage import at
 
 from hushdoc import __main__ as program
 from hushdoc.certificate import audit_reports
@@ -55,10 +56,7 @@ def _texts(data: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 def _set(data: Any, path: Path_, value: Any) -> Any:
     changed = copy.deepcopy(data)
-    place = changed
-    for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
+    at(changed, path[:-1])[path[-1]] = value
     return changed
 
 

@@ -21,6 +21,7 @@ import hushdoc_mutation
 import hushdoc_small_order
 import pytest
 from hushdoc_corruption import b64, plus_order
+from hushdoc_damage import at
 
 from hushdoc.accounting import mechanism, pld, rdp
 from hushdoc.accounting.mechanism import (
@@ -135,10 +136,7 @@ def _edited(edit: Callable[[dict[str, Any]], None]) -> Callable[[Path], Path]:
 
 def _put(*path: str | int, value: Any) -> Callable[[Path], Path]:
     def edit(statement: dict[str, Any]) -> None:
-        place: Any = statement["predicate"]
-        for step in path[:-1]:
-            place = place[step]
-        place[path[-1]] = value
+        at(statement["predicate"], path[:-1])[path[-1]] = value
 
     return _edited(edit)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hushdoc_damage import at
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -152,10 +153,7 @@ def test_boxes_as_fractions_of_their_page_are_refused(tmp_path: Path) -> None:
 
 def edit(*path: Any, to: Any) -> Edit:
     def apply(data: dict[str, Any]) -> Any:
-        place: Any = data
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = to
+        at(data, path[:-1])[path[-1]] = to
         return data
 
     return apply
@@ -163,10 +161,7 @@ def edit(*path: Any, to: Any) -> Edit:
 
 def without(*path: Any) -> Edit:
     def apply(data: dict[str, Any]) -> Any:
-        place: Any = data
-        for key in path[:-1]:
-            place = place[key]
-        del place[path[-1]]
+        del at(data, path[:-1])[path[-1]]
         return data
 
     return apply

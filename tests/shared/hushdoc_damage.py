@@ -6,7 +6,7 @@ import json
 import random
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hushdoc.accounting.mechanism import ADJACENCIES
@@ -130,7 +130,7 @@ def _edit(data: Any, rng: Random) -> Any:
     if not places:
         return _value(rng)
     path = rng.choice(places)
-    parent, last = _at(data, path[:-1]), path[-1]
+    parent, last = at(data, path[:-1]), path[-1]
     value = parent[last]
     match rng.randrange(8):
         case 0:
@@ -140,7 +140,7 @@ def _edit(data: Any, rng: Random) -> Any:
         case 2:
             parent[last] = [value]
         case 3:
-            parent[last] = json.loads(json.dumps(_at(data, rng.choice(places))))
+            parent[last] = json.loads(json.dumps(at(data, rng.choice(places))))
         case 4 if isinstance(value, int | float) and not isinstance(value, bool):
             parent[last] = rng.choice(
                 (value + 1, value - 1, value * 0.99, value * 1.01, value / 2, value * 2, -value)
@@ -257,7 +257,8 @@ def _places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from _places(data[key], (*path, key))
 
 
-def _at(data: Any, path: tuple[Any, ...]) -> Any:
+def at(data: Any, path: Sequence[Any]) -> Any:
+    """Returns what stands deep in plain data."""
     for step in path:
         data = data[step]
     return data

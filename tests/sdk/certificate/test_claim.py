@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hushdoc_damage import at
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,10 +65,7 @@ def test_epsilon_and_delta_are_rounded_upwards_when_written(build: ModuleType) -
 
 def edited(build: ModuleType, *path: Any, value: Any) -> bytes:
     data = json.loads(build.claim().to_json())
-    inner = data
-    for step in path[:-1]:
-        inner = inner[step]
-    inner[path[-1]] = value
+    at(data, path[:-1])[path[-1]] = value
     return json.dumps(data).encode()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hushdoc_damage import at
 from mutated_files import survive
 from PIL import Image
 
@@ -131,10 +132,7 @@ Edit = Callable[[dict[str, Any]], Any]
 
 def edit(*path: Any, value: Any) -> Edit:
     def apply(data: dict[str, Any]) -> None:
-        place: Any = data
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = value
+        at(data, path[:-1])[path[-1]] = value
 
     return apply
 

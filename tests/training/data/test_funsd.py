@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hushdoc_damage import at
 from mutated_files import survive
 from PIL import Image
 
@@ -72,10 +73,7 @@ def test_reads_words_spans_segments_and_questions(tmp_path: Path) -> None:
 
 def edit(path: tuple[Any, ...], value: Any) -> Edit:
     def apply(data: dict[str, Any]) -> Any:
-        place: Any = data
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = value
+        at(data, path[:-1])[path[-1]] = value
         return data
 
     return apply
