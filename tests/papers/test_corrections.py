@@ -74,9 +74,7 @@ class TestOneUnit:
         assert form.condition is not None
         assert "8 windows" in form.condition
 
-    def test_the_number_of_a_window_is_refused_for_a_form(
-        self, figures: ModuleType, golden: Golden
-    ) -> None:
+    def test_the_number_of_a_window_is_refused_for_a_form(self, golden: Golden) -> None:
         claim = golden("dp-adam")
         form = guarantee_of(claim, "model-recipient", "document")
         assert code_with(claim, form, epsilon=7.01) == "EPSILON_NOT_REPRODUCED"

@@ -95,7 +95,7 @@ def test_a_folder_behind_a_link_is_the_callers_choice(
 
 
 def test_without_a_signature_only_where_the_policy_says_so(
-    build: ModuleType, key: Any, other_key: Any, sealed: Path
+    build: ModuleType, other_key: Any, sealed: Path
 ) -> None:
     found = artifact.open_artifact(
         sealed, build.policy(other_key, require_signature=False), now=NOW
@@ -270,9 +270,7 @@ def test_verification_needs_no_runtime_and_importing_is_light() -> None:
     assert done.stdout.strip() == "False []"
 
 
-def test_where_nothing_is_recomputed_not_even_numpy_is_loaded(
-    build: ModuleType, key: Any, sealed: Path
-) -> None:
+def test_where_nothing_is_recomputed_not_even_numpy_is_loaded(key: Any, sealed: Path) -> None:
     script = (
         "import sys; from hushdoc.artifact.artifact import verify; "
         "from hushdoc.policy.rules import Policy; "

@@ -78,7 +78,7 @@ def test_a_policy_file_can_be_recomputed_more_strictly(way: str) -> None:
     assert parse("--policy policy.toml").recompute == "exact"
 
 
-def test_integrity_only_takes_a_model(key: Any) -> None:
+def test_integrity_only_takes_a_model() -> None:
     found = parse("--trust trust.json --integrity-only --model m")
     assert (found.privacy_required, found.model) == (False, "m")
 

@@ -101,7 +101,7 @@ def test_only_keys_with_the_role_count(key: Any, other_key: Any) -> None:
     assert code_of(both, store, threshold=2) == "NO_TRUSTED_SIGNATURE"
 
 
-def test_signatures_are_added_for_a_threshold(build: ModuleType, key: Any, other_key: Any) -> None:
+def test_signatures_are_added_for_a_threshold(key: Any, other_key: Any) -> None:
     third = keys.generate_key(keys.ECDSA_P256)
     store = role_store(*((item, ("certificate",)) for item in (key, other_key, third)))
     line = dsse.sign(PAYLOAD, key)

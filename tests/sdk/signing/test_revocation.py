@@ -70,7 +70,7 @@ def test_an_old_list_is_a_rollback(revoker: Any, store: TrustStore) -> None:
 
 
 @pytest.fixture
-def second(key: Any) -> Any:
+def second() -> Any:
     return keys.generate_key(keys.ECDSA_P256)
 
 
@@ -156,7 +156,7 @@ def test_a_key_does_not_sign_the_list_that_revokes_it(
 
 
 def test_a_list_that_revokes_all_its_signers_is_refused_and_so_are_their_next_ones(
-    revoker: Any, second: Any, key: Any, both: TrustStore
+    revoker: Any, second: Any, both: TrustStore
 ) -> None:
     assert revocation.read_list(signed(revoker), both, now=NOW).sequence == 5
     last = forged(revoker, **revoking(revoker, second, sequence=6))

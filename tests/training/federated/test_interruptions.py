@@ -113,7 +113,7 @@ def test_a_server_ends_while_its_courier_starts(federation: Federation, tmp_path
     assert federation.coordinator.begun == 0
 
 
-def test_a_server_that_waits_for_receipts_ends(federation: Federation, tmp_path: Path) -> None:
+def test_a_server_that_waits_for_receipts_ends(federation: Federation) -> None:
     coordinator = federation.coordinator
     federation.clients["second"]._close = lambda frame: []  # type: ignore[method-assign]
     stop: list[bool] = []

@@ -478,9 +478,7 @@ def test_no_ledger_can_count_a_run_without_privacy(
     assert not (tmp_path / "own").exists()
 
 
-def test_a_party_holds_the_roster_against_what_its_start_says_it_learned_from(
-    start: Start, tmp_path: Path
-) -> None:
+def test_a_party_holds_the_roster_against_what_its_start_says_it_learned_from(start: Start) -> None:
     def data(overlap: str) -> PublicData:
         return PublicData(
             name="receipts of shops",

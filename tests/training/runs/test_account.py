@@ -126,7 +126,7 @@ def test_a_backup_that_went_on_lacks_the_head_that_a_folder_noted(
 
 
 def test_a_run_that_is_open_counts_in_the_claim_of_another(
-    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with power_cut(monkeypatch, at=3):
         train("first")
