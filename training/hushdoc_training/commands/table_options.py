@@ -292,8 +292,6 @@ def _check(options: argparse.Namespace, scaled: dict[str, tuple[str, ...]]) -> N
             "--held-out shows a score on private documents, which no noise protects: say with "
             "--private-numbers shown-unused that nothing is decided by it, or shown if it is"
         )
-    if options.documents is not None and options.documents < 1:
-        options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
     if options.ledger is None and options.documents_changed:
         options.refuse_usage("--documents-changed needs --ledger")
     if options.name is not None and not options.name.strip():
