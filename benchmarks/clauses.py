@@ -158,7 +158,7 @@ def tasks(data: Path | None, scale: Scale) -> Iterator[tuple[str, Callable[[Path
         public = list(public_texts(data.parent))
     yield from clause_tasks(contracts, public, scale)
     if data is not None:
-        yield from other_tasks(data.parent, public, scale)
+        yield from other_tasks(data.parent, public)
 
 
 def clause_tasks(
@@ -230,9 +230,7 @@ def by_company(
     return sides[False], sides[True]
 
 
-def other_tasks(
-    data: Path, public: Sequence[str], scale: Scale
-) -> Iterator[tuple[str, Callable[[Path], Task]]]:
+def other_tasks(data: Path, public: Sequence[str]) -> Iterator[tuple[str, Callable[[Path], Task]]]:
     """Yields a task for each other corpus that stands beside the contracts."""
     for name, make in (
         ("20newsgroups", newsgroups),
