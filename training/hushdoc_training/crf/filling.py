@@ -101,7 +101,6 @@ def noisy_fill(
     *,
     stream: SecretStream,
     noise: float = NOISE,
-    centred: bool | None = None,
     scales: Doubles | None = None,
 ) -> Floats:
     """Returns a table that holds no learned number as it is, shape [rows, labels].
@@ -110,14 +109,14 @@ def noisy_fill(
     alone), rows get noise in units of their own scale, so that a row that public text
     does not use stays small, made-up or not. Copies are then taken of the rows of every
     label's items alike: words of labelled items are a small part of all words, and would stand out
-    among copies that are taken of all words alike. `centred` takes away the mean of each row, which
-    changes no comparison between labels; by default where there are at least two.
+    among copies that are taken of all words alike. Where there are at least two labels, the mean of
+    each row is taken away, which changes no comparison between them.
     """
     if not noise > 0:
         raise ValueError(f"noise is {noise}; expected a number above 0. It hides the weights.")
     learned = table.genuine
     rows = np.nan_to_num(table.weights[learned].astype(np.float64), nan=0.0)
-    if table.weights.shape[1] > 1 if centred is None else centred:
+    if table.weights.shape[1] > 1:
         rows -= rows.mean(axis=1, keepdims=True)
     if scales is None:
         return _spread_out(rows, np.flatnonzero(learned), len(learned), noise, stream)
@@ -179,9 +178,7 @@ def _both(update: Update) -> Doubles:
     return np.concatenate([update.released, update.amounts], axis=1).astype(np.float64)
 
 
-def updated_noisy_fill(
-    update: Update, *, stream: SecretStream, noise: float = NOISE, centred: bool | None = None
-) -> Floats:
+def updated_noisy_fill(update: Update, *, stream: SecretStream, noise: float = NOISE) -> Floats:
     """Returns the next table to release, whose amounts are filled like the rows of a first one."""
     amounts = FittedTable(
         weights=update.amounts,
@@ -189,7 +186,7 @@ def updated_noisy_fill(
         transitions=np.zeros((0, 0), np.float32),
         labels=(),
     )
-    return update.released + noisy_fill(amounts, stream=stream, noise=noise, centred=centred)
+    return update.released + noisy_fill(amounts, stream=stream, noise=noise)
 
 
 def _require_learned(count: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -86,7 +86,6 @@ def sample(
     sampler: str = "ddpm",
     steps: int = 200,
     guidance: float = 1.0,
-    seen: Callable[[int], None] = lambda step: None,
 ) -> torch.Tensor:
     """Returns new latents, shape [N, latent_channels, latent_size, latent_size].
 
@@ -99,7 +98,6 @@ def sample(
             al. 2021 (arXiv 2010.02502) without noise.
         steps: How many times are visited, evenly from the largest.
         guidance: See `guided`.
-        seen: Is told after each step how many are taken.
     """
     arguments.choice(sampler, SAMPLERS, what="sampler")
     if not 1 <= steps <= TIMES:
@@ -109,11 +107,10 @@ def sample(
     size = denoiser.preset.latent_size
     shape = (denoiser.preset.latent_channels, size, size)
     latents = torch.stack([torch.randn(shape, generator=one) for one in generators])
-    for number, time in enumerate(schedule.timesteps, start=1):
+    for time in schedule.timesteps:
         times = torch.full((len(latents),), int(time))
         noise = guided(denoiser, latents, times, layouts, labels, guidance=guidance)
         latents = schedule.step(noise, int(time), latents, generator=list(generators)).prev_sample
-        seen(number)
     return latents
 
 

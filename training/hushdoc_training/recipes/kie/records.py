@@ -79,12 +79,7 @@ class TensorBatch:
 
 
 def windows_of(
-    labelled: LabelledDocument,
-    encoder: Encoder,
-    labels: LabelSet,
-    *,
-    overlap: int = 0,
-    alone: bool = False,
+    labelled: LabelledDocument, encoder: Encoder, labels: LabelSet, *, alone: bool = False
 ) -> list[Window]:
     """Returns a document's windows with their targets.
 
@@ -100,7 +95,7 @@ def windows_of(
         image = image_of(labelled.document, index, encoder.preprocessing.image)
         targets = np.where(encoded.first, tags[encoded.words], IGNORED)
         capacity = encoder.preprocessing.capacity
-        for start, stop in windows.split(encoded, capacity=capacity, overlap=overlap):
+        for start, stop in windows.split(encoded, capacity=capacity, overlap=0):
             shared = alone and encoder.preprocessing.box_level == "segment"
             made.append(
                 Window(
