@@ -35,6 +35,7 @@ from hushdoc.synthetic_documents import (
     line_of,
 )
 from hushdoc.system import atomic_files
+from hushdoc.viewing.rendition import as_png
 from hushdoc_export import sealing
 from hushdoc_export.release import Release, Seen, unseen
 from hushdoc_training import chosen_checkpoint, drawn_checkpoint, synthetic_checkpoint
@@ -256,6 +257,4 @@ def contact_sheet(images: Sequence[bytes], *, rows: int = _DOWN) -> bytes:
         page.thumbnail((_THUMBNAIL - 6, _THUMBNAIL - 6))
         down, across = divmod(place, _ACROSS)
         sheet.paste(page, (across * _THUMBNAIL + 3, down * _THUMBNAIL + 3))
-    stream = io.BytesIO()
-    sheet.save(stream, format="PNG")
-    return stream.getvalue()
+    return as_png(sheet)

@@ -9,7 +9,6 @@ claim.json           what the votes say about privacy; export seals and signs it
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from hushdoc.labels import LabelledDocument
 from hushdoc.reading import drawing
 from hushdoc.synthetic_documents import CHOSEN
 from hushdoc.system import atomic_files
+from hushdoc.viewing.rendition import as_png
 from hushdoc_training import checkpoint
 from hushdoc_training.checkpoint import damage
 from hushdoc_training.synthetic_checkpoint import MOST_DOCUMENTS, TASK
@@ -84,9 +84,7 @@ def image_of(page: Page) -> bytes:
     """Returns a page's image in shades of gray, as the bytes of a PNG file; it has one."""
     image = drawing.page_image(page)
     assert image is not None
-    stream = io.BytesIO()
-    image.convert("L").save(stream, format="PNG")
-    return stream.getvalue()
+    return as_png(image.convert("L"))
 
 
 def save(folder: Path, documents: Sequence[LabelledDocument], claim: Claim) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import sys
 from collections.abc import Collection, Iterable, Mapping
@@ -214,6 +213,7 @@ def drawn(
     """Returns a PNG file of a page with its fields, where there is such a page."""
     from hushdoc.viewing.fields import PlacedField
     from hushdoc.viewing.overlay import overlay
+    from hushdoc.viewing.rendition import as_png
 
     if not 0 <= page < len(document.pages):
         raise InputError(
@@ -222,9 +222,7 @@ def drawn(
         )
     # Fields on a page have a box; only those of a plain text, which has no page, have none.
     found = cast("list[PlacedField]", [item for item in fields if item.page == page])
-    stream = io.BytesIO()
-    overlay(document.pages[page], found, labels=labels).save(stream, format="PNG")
-    return stream.getvalue()
+    return as_png(overlay(document.pages[page], found, labels=labels))
 
 
 def as_json(answer: Serializable) -> str:

@@ -8,7 +8,6 @@ nobody read is covered whole, as nothing can be found there.
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections import Counter
@@ -151,9 +150,7 @@ class _Left:
                     continue
                 image = covered(page, boxes, [word.box for word in left.words], draw)
                 if image is not None:
-                    stream = io.BytesIO()
-                    image.save(stream, format="PNG")
-                    yield name, stream.getvalue()
+                    yield name, rendition.as_png(image)
         content = json.dumps(self.naming(original).to_dict(), ensure_ascii=True, indent=2)
         yield "document.json", (content + "\n").encode("ascii")
 

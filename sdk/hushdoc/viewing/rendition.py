@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.page import Box, Page
@@ -66,6 +67,13 @@ def require_pillow() -> None:
     """Raises MissingExtraError unless Pillow is installed."""
     with needs_extra("PIL", "images"):
         import PIL  # noqa: F401
+
+
+def as_png(image: Image.Image, **settings: Any) -> bytes:
+    """Returns an image as the content of a PNG file."""
+    stream = io.BytesIO()
+    image.save(stream, format="PNG", **settings)
+    return stream.getvalue()
 
 
 def background(

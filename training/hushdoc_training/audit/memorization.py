@@ -9,7 +9,6 @@ only against a twin: the same training without that provider. What both answer w
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,6 +20,7 @@ from hushdoc.document.page import Page, Word
 from hushdoc.labels import LabelledDocument, Question
 from hushdoc.reading import page_image
 from hushdoc.viewing.normalised_text import normalised
+from hushdoc.viewing.rendition import as_png
 from hushdoc_training.data.providers import folded
 from hushdoc_training.question_scores import Answering, QuestionScore
 
@@ -298,6 +298,4 @@ def _blurred(page: Page, words: Sequence[Word]) -> bytes:
         if box[0] < box[2] and box[1] < box[3]:
             radius = max(BLUR_RADIUS, box[3] - box[1])
             image.paste(image.crop(box).filter(ImageFilter.GaussianBlur(radius)), box[:2])
-    content = io.BytesIO()
-    image.save(content, "PNG")
-    return content.getvalue()
+    return as_png(image)

@@ -7,7 +7,6 @@ import base64
 import contextlib
 import hashlib
 import html
-import io
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -298,13 +297,12 @@ def _page(
 def _image(title: str, page: Page) -> str:
     """Returns the image of a page, as a PNG file within the HTML."""
     from hushdoc.reading import drawing
+    from hushdoc.viewing.rendition import as_png
 
     image = drawing.page_image(page)
     assert image is not None  # page_squares read it
     image.thumbnail((SHOWN_PIXELS, SHOWN_PIXELS))
-    stream = io.BytesIO()
-    image.convert("L").save(stream, format="PNG")
-    content = base64.b64encode(stream.getvalue()).decode()
+    content = base64.b64encode(as_png(image.convert("L"))).decode()
     title = html.escape(title)
     return f'<p>{title}</p><img src="data:image/png;base64,{content}" alt="{title}">'
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 
 from hushdoc.labels import LabelledDocument
+from hushdoc.viewing.rendition import as_png
 from hushdoc_training.invented import drawing, planning
 from hushdoc_training.invented.specification import Specification, plan_of
 
@@ -25,6 +25,4 @@ def with_image(specification: Specification, labels: str) -> LabelledDocument:
 
 def image_of(specification: Specification) -> bytes:
     """Returns the page's image in shades of gray, as the bytes of a PNG file."""
-    stream = io.BytesIO()
-    drawing.draw(plan_of(specification)).convert("L").save(stream, format="PNG")
-    return stream.getvalue()
+    return as_png(drawing.draw(plan_of(specification)).convert("L"))

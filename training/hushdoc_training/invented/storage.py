@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from hushdoc import labelled_files
 from hushdoc.labels import LabelledDocument
 from hushdoc.system import atomic_files
+from hushdoc.viewing.rendition import as_png
 from hushdoc_training.invented import drawing, planning
 from hushdoc_training.invented.settings import InventedConfig
 
@@ -60,9 +60,7 @@ def write(
 
 def png(plan: planning.Plan) -> bytes:
     """Returns the page's image as the bytes of a PNG file."""
-    stream = io.BytesIO()
-    drawing.draw(plan).save(stream, format="PNG", compress_level=COMPRESSION)
-    return stream.getvalue()
+    return as_png(drawing.draw(plan), compress_level=COMPRESSION)
 
 
 def _images(plan: planning.Plan, folder: Path) -> list[Path]:

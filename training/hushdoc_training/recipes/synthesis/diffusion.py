@@ -9,7 +9,6 @@ and for layouts that no private page has.
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from hushdoc.synthetic_documents import CHOSEN as CHOSEN_PAGES
 from hushdoc.synthetic_documents import SyntheticDocuments
 from hushdoc.system import atomic_files
 from hushdoc.system.progress import TaskProgress
+from hushdoc.viewing.rendition import as_png
 from hushdoc_training import drawn_checkpoint, duplicates, inherited_claims
 from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.ledger.ledger import Ledger
@@ -366,10 +366,8 @@ def _images(
     )
     made = []
     for square in codec.decode(latents).mean(1):
-        stream = io.BytesIO()
         shades = ((square + 1) * 127.5).round().to(torch.uint8).numpy()
-        Image.fromarray(shades).save(stream, format="PNG")
-        made.append(stream.getvalue())
+        made.append(as_png(Image.fromarray(shades)))
     return made
 
 

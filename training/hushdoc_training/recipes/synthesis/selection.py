@@ -10,7 +10,6 @@ they are pages of other kinds.
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from hushdoc.errors import AnnotationError, EmptyDocumentError
 from hushdoc.synthetic_documents import MOVED
 from hushdoc.system import atomic_files
 from hushdoc.system.progress import TaskProgress
+from hushdoc.viewing.rendition import as_png
 from hushdoc_training import drawn_checkpoint, duplicates
 from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.ledger.ledger import Ledger
@@ -327,10 +327,9 @@ class Candidates:
         prompts = []
         for number, (label, place) in enumerate(chosen):
             at, copy = self._places[place]
-            stream = io.BytesIO()
             shades = moved_page(*every[at], self._settings.side, (self._settings.seed, at, copy))
-            Image.fromarray(shades).save(stream, format="PNG")
-            atomic_files.write_file(drawn_checkpoint.image_path(images, number), stream.getvalue())
+            content = as_png(Image.fromarray(shades))
+            atomic_files.write_file(drawn_checkpoint.image_path(images, number), content)
             prompts.append({"label": label, "page": at, "copy": copy})
         drawn_checkpoint.save(folder, method=MOVED, prompts=prompts, images=images, claim=claim)
 

@@ -9,7 +9,6 @@ the noisy sum, of which all that is released is made, guesses the coins
 
 from __future__ import annotations
 
-import io
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from safetensors.numpy import load_file
 from hushdoc.certificate.audit_reports import Audit
 from hushdoc.reading import drawing
 from hushdoc.synthetic_documents import ADVERSARY
+from hushdoc.viewing.rendition import as_png
 from hushdoc_training.audit import one_run, twins
 from hushdoc_training.audit.binomial import Floats
 from hushdoc_training.audit.twins import Coins
@@ -106,9 +106,8 @@ def canary_page(label: str, number: int) -> ImageDocument:
     """Returns a page of black and white squares, each number another."""
     chance = np.random.default_rng(number)
     shades = (255 * chance.integers(0, 2, (CELLS, CELLS))).astype(np.uint8)
-    stream = io.BytesIO()
-    Image.fromarray(shades).resize((_SIDE, _SIDE), 0).save(stream, format="PNG")
-    pages = drawing.open_pages(stream.getvalue()).pages
+    image = Image.fromarray(shades).resize((_SIDE, _SIDE), 0)
+    pages = drawing.open_pages(as_png(image)).pages
     return ImageDocument(id=f"page {number}", label=label, pages=pages)
 
 
