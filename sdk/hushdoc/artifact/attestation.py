@@ -163,7 +163,11 @@ def _not_revoked(
         return signers
     threshold = policy.threshold if policy.require_signature else 0
     left = revocation.require_not_revoked(
-        certificate.certificate_id, signers, revoked, threshold=threshold
+        certificate.certificate_id,
+        signers,
+        revoked,
+        threshold=threshold,
+        made_from=certificate.made_from,
     )
     if policy.require_signature:
         dsse.require_authorised(left, certificate.model.name, threshold=threshold)

@@ -81,7 +81,8 @@ class Certificate:
         model: Which model.
         claim: What training declares.
         derivation: What was done to the weights since training. Each step has "step" (a word) and
-            "dataDependent" (whether it read protected data); other keys are for people.
+            "dataDependent" (whether it read protected data); "certificate" and "from" may name
+            another certificate, see `made_from`; other keys are for people.
         critical: Names of extensions that a reader must understand; none is known yet.
     """
 
@@ -94,6 +95,12 @@ class Certificate:
     claim: Claim
     derivation: tuple[Mapping[str, Any], ...] = ()
     critical: tuple[str, ...] = ()
+
+    @property
+    def made_from(self) -> tuple[str, ...]:
+        """The certificates that its derivation names, of what the model was made from, by id."""
+        named = (step.get(key) for step in self.derivation for key in ("certificate", "from"))
+        return tuple(name.removeprefix("certificate:") for name in named if isinstance(name, str))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the predicate as plain data; the claim's fields are on the same level."""

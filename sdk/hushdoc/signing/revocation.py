@@ -10,7 +10,7 @@ this one nor a later one: who stole it would take everything back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -249,17 +249,21 @@ def require_not_revoked(
     revoked: RevocationList,
     *,
     threshold: int,
+    made_from: Collection[str] = (),
 ) -> tuple[TrustedKey, ...]:
     """Returns the signers that are left; nobody else speaks for the certificate.
 
-    Raises REVOKED where the certificate is, or fewer than `threshold` of its signers are left;
-    0 where no signature is demanded.
+    Raises REVOKED where the certificate is, or one of what the model was made from, whose guarantee
+    it has, or fewer than `threshold` of its signers are left; 0 where no signature is demanded.
     """
     for item in revoked.revoked_certificates:
-        if item.certificate_id == certificate_id:
+        if item.certificate_id in (certificate_id, *made_from):
+            own = item.certificate_id == certificate_id
+            what = "" if own else f", of what {certificate_id} was made from,"
             raise CertificateError(
-                f"The certificate {certificate_id} was revoked by list number {revoked.sequence}: "
-                f"{_reason(item.reason)}. Do not use this model; ask its issuer for a newer one.",
+                f"The certificate {item.certificate_id}{what} was revoked by list number "
+                f"{revoked.sequence}: {_reason(item.reason)}. Do not use this model; ask its "
+                "issuer for a newer one.",
                 code="REVOKED",
             )
     left = unrevoked(signers, revoked)

@@ -144,6 +144,29 @@ def test_a_list_that_was_seen_may_not_be_gone(build: ModuleType, key: Any, tmp_p
         assert caught.value.code == "REVOCATION_UNAVAILABLE"
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"step": "train-on-synthetic-documents", "certificate": "ab" * 16},
+        {"step": "calibrate-scores", "from": "certificate:" + "ab" * 16},
+    ],
+)
+def test_what_was_made_from_what_is_revoked_is_revoked(
+    build: ModuleType, key: Any, tmp_path: Path, step: dict[str, str]
+) -> None:
+    """It has the guarantee of what it was made from, which its issuer took back."""
+    certified = build.certify(derivation=({**step, "dataDependent": False},))
+    path, listed = build.seal(tmp_path / "a", key, certified), tmp_path / "revocations.jsonl"
+    trust = build.trust(key, roles=("certificate", "revocation"))
+    policy = build.policy(key, trust=trust, revocations=listed)
+    revoke(build, listed, key, certificates=["cd" * 16])
+    assert read(path, policy).signers
+    revoke(build, listed, key, certificates=["ab" * 16])
+    with pytest.raises(CertificateError, match=f"The certificate {'ab' * 16}, of what") as caught:
+        read(path, policy)
+    assert caught.value.code == "REVOKED"
+
+
 def test_a_revoked_auditor_says_nothing(
     build: ModuleType, key: Any, other_key: Any, tmp_path: Path
 ) -> None:
