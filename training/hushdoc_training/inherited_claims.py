@@ -85,17 +85,24 @@ def claim_of(
         releases=(*claim.releases, *releases),
         guarantees=inherited,
         audits=(),  # they are of the set, whose own certificate has them
-        training={**training, SETS: [_step(documents, step)], "documents": dict(claim.training)},
+        training={
+            **training,
+            SETS: [*steps_of(claim.training), _step(documents, step)],
+            "documents": dict(claim.training),
+        },
         utility={},
     )
 
 
 def _step(documents: SyntheticDocuments, step: str) -> dict[str, Any]:
-    """Returns the step of a certificate's derivation that reading a set is."""
+    """Returns the step of a certificate's derivation that reading a set is.
+
+    What was done to the set with protected data after its claim is in all that is made of it.
+    """
     certificate = documents.certificate
     return {
         "step": step,
-        "dataDependent": False,
+        "dataDependent": any(done["dataDependent"] for done in certificate.derivation),
         "certificate": certificate.certificate_id,
         "manifest": f"sha256:{documents.manifest}",
         "name": certificate.model.name,

@@ -22,6 +22,7 @@ from hushdoc.artifact.artifact import read_unverified
 from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import AnnotationError, PolicyViolationError
+from hushdoc.policy.rules import check
 from hushdoc.synthetic_documents import ADVERSARY
 from hushdoc_export import kie as kie_export
 from hushdoc_export import synthetic, table
@@ -111,6 +112,38 @@ def test_a_model_inherits_all_that_its_set_guarantees(trained: Path, sealed: Pat
     assert {*claim.caveats} >= {*of_set.caveats}
     assert claim.public_data == of_set.public_data == ()  # a set is never among them
     assert claim.releases == ("synthetic-records", "final-weights")
+
+
+def test_what_was_done_to_a_set_after_its_claim_is_handed_on(sealed: Path) -> None:
+    """A lax policy may accept it for training; whoever gets the model has a policy of his own."""
+    documents = opened(sealed)
+    certificate = documents.certificate
+    for dependent in (False, True):
+        done = {"step": "correct-by-hand", "dataDependent": dependent}
+        derivation = (*certificate.derivation, done)
+        read = replace(documents, certificate=replace(certificate, derivation=derivation))
+        made = RELEASE.certificate(
+            inherited_claims.claim_of(read, training={}), task="kie", format="onnx", entry="m.onnx"
+        )
+        (step,) = made.derivation
+        assert step["dataDependent"] is dependent
+        codes = [rule.code for rule in check(build.policy(KEY), made).failed]
+        assert codes == ["UNACCOUNTED_ACCESS"] * dependent
+
+
+def test_sets_of_which_a_set_was_made_are_named_too(sealed: Path) -> None:
+    documents = opened(sealed)
+    certificate = documents.certificate
+    before = {"step": "take-layouts-of-synthetic-documents", "dataDependent": False}
+    training = {
+        **certificate.claim.training,
+        inherited_claims.STARTED_FROM: {"syntheticDocuments": [before]},
+    }
+    claim = replace(certificate.claim, training=training)
+    read = replace(documents, certificate=replace(certificate, claim=claim))
+    made = inherited_claims.claim_of(read, training={})
+    first, second = inherited_claims.steps_of(made.training)
+    assert (first, second["certificate"]) == (before, certificate.certificate_id)
 
 
 @pytest.mark.slow
