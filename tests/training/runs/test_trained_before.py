@@ -270,6 +270,30 @@ def test_what_a_checkpoint_held_when_it_was_read_its_claim_tells_of(
     assert found.value.code == "TRAINED_BEFORE"
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_what_was_read_with_a_claim_of_protected_documents_has_none_of_its_own(
+    wrapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a loop of one's own over a private run's model, in another process."""
+    other = receipts.claim_of(trained(small_model(seed=1)), "pages")
+    monkeypatch.setattr(earlier_steps, "_LEFT", {})
+    model = small_model()
+    earlier_steps.read(model, claims.public((), training={}))
+    assert not refused(trained(copy.deepcopy(model)))
+    earlier_steps.read(model, other)
+    model = copy.deepcopy(model)
+    assert refused(trained(nn.Sequential(model) if wrapped else model))
+
+
+def test_a_private_checkpoint_is_read_as_what_private_steps_have_left(
+    small_start: start.Start, receipts: list[LabelledDocument], tmp_path: Path
+) -> None:
+    left(small_start, receipts, "private", tmp_path / "first")
+    earlier_steps._LEFT.clear()  # as in another process
+    begun = start.start_from(str(tmp_path / "first"), None)
+    assert earlier_steps.begun_with(begun.model)
+
+
 def test_a_moved_start_makes_no_roster(
     small_start: start.Start, receipts: list[LabelledDocument], tmp_path: Path
 ) -> None:

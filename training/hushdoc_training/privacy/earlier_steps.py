@@ -5,7 +5,8 @@ output layer first, then all of it; or the same start once more, which the first
 releases weights that hold the steps of both. So each training notes what it has moved, and a later
 one that begins with any of it says so. Trainings without privacy note theirs too: no claim of the
 start's own speaks of them. Other processes' steps are not known here: models are saved with their
-claims, and what a checkpoint held when it was read its claim tells of.
+claims, and what a checkpoint held when it was read its claim tells of. One that is about protected
+documents is added up where a recipe goes on from it, and no claim of other steps alone does that.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from hushdoc.certificate.claim import Claim
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.ownership import some
 from hushdoc_training.privacy.released_state import checksums
@@ -29,6 +31,9 @@ _LEFT_OPENLY: dict[int, str | None] = {}
 
 _READ = "_hushdoc_read"
 """What `read` keeps stands there in a model, so that copies of the model have it too."""
+
+_PROTECTED = "_hushdoc_read_of_protected"
+"""Stands likewise in a model whose claim is about protected documents."""
 
 
 class Moved:
@@ -56,13 +61,19 @@ def begun_with(model: nn.Module, *, ledger: str | None = None) -> tuple[str, ...
 
 def ledgers(model: nn.Module) -> dict[str, str | None]:
     """Returns the parameters that hold what private steps have left, and which ledger counts it."""
-    found = checksums(dict(model.named_parameters())) if _LEFT else {}
-    return {name: _LEFT[value] for name, value in found.items() if value in _LEFT}
+    named = dict(model.named_parameters())
+    found = checksums(named) if _LEFT else {}
+    left = {name: _LEFT[value] for name, value in found.items() if value in _LEFT}
+    if any(hasattr(module, _PROTECTED) for module in model.modules()):
+        return {**dict.fromkeys(named), **left}
+    return left
 
 
-def read(model: nn.Module) -> None:
+def read(model: nn.Module, claim: Claim | None) -> None:
     """Notes what a model holds that was just read with its claim, which tells of all of it."""
     setattr(model, _READ, frozenset(checksums(dict(model.named_parameters())).values()))
+    if claim is not None and claim.protected_data:
+        setattr(model, _PROTECTED, True)
 
 
 def untold(model: Any, *, claimed: bool, private: bool = True) -> tuple[str, ...]:

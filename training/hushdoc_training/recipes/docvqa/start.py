@@ -99,7 +99,7 @@ def start_from(
                 "an image encoder and keeps to that. Leave the image encoder out here."
             )
         model = ROOMS[stored.architecture].load(stored.folder)
-        earlier_steps.read(model)
+        earlier_steps.read(model, stored.claim)
         return Start(
             model=model,
             tokenizer_json=stored.tokenizer_json,
@@ -160,7 +160,7 @@ def start_from(
         name=begun.name,
     )
     if made.claim is not None:
-        earlier_steps.read(made.model)
+        earlier_steps.read(made.model, made.claim)
     if (questions := _public_questions(made)) and isinstance(made.model, Pointer):
         pointer.standardise(made.model, questions)
     return made

@@ -131,7 +131,7 @@ def start_from(
     model = image_classifier.load(stored.folder, stored.architecture, len(stored.labels))
     if stored.labels != labels.fields:
         model = image_classifier.with_new_labels(model, stored.architecture, count, seed=seed)
-    earlier_steps.read(model)
+    earlier_steps.read(model, stored.claim)
     return Start(
         name=stored.architecture,
         architecture=stored.architecture,

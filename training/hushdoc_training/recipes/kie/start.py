@@ -83,7 +83,7 @@ def start_from(
             if labels is not None:
                 stored.require_labels(labels)
             labels = stored.labels
-        earlier_steps.read(model)
+        earlier_steps.read(model, stored.claim)
         return Start(
             model=model,
             tokenizer_json=stored.tokenizer_json,
