@@ -20,7 +20,7 @@ from hushdoc.labels import LabelledDocument, LabelSet, Question, Span
 from hushdoc.reading.drafting import number
 from hushdoc_training.data import annotated_pages, json_lines
 from hushdoc_training.data.annotated_pages import required
-from hushdoc_training.data.corpus import Corpus, Problems
+from hushdoc_training.data.corpus import Corpus, Problems, recognising
 
 QUESTIONS = {
     "advertiser": "Who is the advertiser?",
@@ -37,13 +37,11 @@ TWICE = "place that two values claim, of the first one"
 _NAMES = ("train.jsonl.gz", "train.jsonl")
 
 
+@recognising
 def recognises(path: Path) -> bool:
     """Returns whether a path is such a file, or a folder that holds one as train.jsonl."""
-    try:
-        head = json_lines.head(_file(path))
-        return all(name in head for name in (b'"station"', b'"labels"', b'"pages"'))
-    except (OSError, ValueError, EOFError):
-        return False
+    head = json_lines.head(_file(path))
+    return all(name in head for name in (b'"station"', b'"labels"', b'"pages"'))
 
 
 def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:

@@ -18,7 +18,7 @@ from hushdoc.errors import AnnotationError, needs_extra
 from hushdoc.labels import LabelledDocument, LabelSet, Span, spans_from_words
 from hushdoc.reading.drafting import around
 from hushdoc_training.data import annotated_pages
-from hushdoc_training.data.corpus import Corpus, Problems
+from hushdoc_training.data.corpus import Corpus, Problems, recognising
 
 LABELS = LabelSet(
     fields=(
@@ -91,16 +91,13 @@ def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:
     yield from annotated_pages.some(found, path)
 
 
+@recognising
 def recognises(path: Path) -> bool:
     """Returns whether a path holds receipts in json/, or is a parquet file, or holds some."""
-    try:
-        files = _annotations(path)[:1]
-        return any(
-            file.suffix == PARQUET or b'"valid_line"' in annotated_pages.head(file)
-            for file in files
-        )
-    except (OSError, ValueError):
-        return False
+    files = _annotations(path)[:1]
+    return any(
+        file.suffix == PARQUET or b'"valid_line"' in annotated_pages.head(file) for file in files
+    )
 
 
 def _annotations(path: Path) -> list[Path]:

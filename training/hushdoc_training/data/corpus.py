@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 
 from hushdoc.labels import LabelledDocument, LabelSet
@@ -61,6 +62,19 @@ class Problems:
             for kind, count in self.counts.most_common()
             if kinds is None or kind in kinds
         ]
+
+
+def recognising(holds: Callable[[Path], bool]) -> Callable[[Path], bool]:
+    """Returns what answers the same, and no where a path can't be read: it never raises."""
+
+    @wraps(holds)
+    def recognises(path: Path) -> bool:
+        try:
+            return holds(path)
+        except (OSError, ValueError, EOFError):
+            return False
+
+    return recognises
 
 
 @dataclass(frozen=True, kw_only=True)

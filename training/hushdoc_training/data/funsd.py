@@ -13,7 +13,7 @@ from hushdoc.arguments import reading_as
 from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.data import annotated_pages
-from hushdoc_training.data.corpus import Corpus, Problems
+from hushdoc_training.data.corpus import Corpus, Problems, recognising
 from hushdoc_training.data.form_entities import LABELS, labelled_form
 
 
@@ -37,14 +37,12 @@ def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:
     yield from annotated_pages.some((_read_form(name, problems) for name in names), path)
 
 
+@recognising
 def recognises(path: Path) -> bool:
     """Returns whether a path holds a folder of annotations, and the first of them a form."""
-    try:
-        folder = _folder(path)
-        names = [] if folder is None else sorted((folder / "annotations").glob("*.json"))[:1]
-        return any(b'"form"' in annotated_pages.head(name) for name in names)
-    except (OSError, ValueError):
-        return False
+    folder = _folder(path)
+    names = [] if folder is None else sorted((folder / "annotations").glob("*.json"))[:1]
+    return any(b'"form"' in annotated_pages.head(name) for name in names)
 
 
 def _folder(path: Path) -> Path | None:

@@ -9,7 +9,7 @@ from hushdoc import labelled_files
 from hushdoc.arguments import printable, short_repr
 from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument, LabelSet
-from hushdoc_training.data.corpus import Corpus, Problems
+from hushdoc_training.data.corpus import Corpus, Problems, recognising
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".json")
 """How labelled files in a folder are called; a single file may have any name."""
@@ -21,12 +21,10 @@ _FILLED = 0.8  # how far down and across the words of a page reach at least, as 
 THOUSANDTHS = "document whose boxes all end by 1000 on larger pages; are they pixels?"
 
 
+@recognising
 def recognises(path: Path) -> bool:
     """Returns whether a path is a labelled file, or a folder that holds one."""
-    try:
-        return any(map(labelled_files.recognises, _files(path)))
-    except OSError:
-        return False
+    return any(map(labelled_files.recognises, _files(path)))
 
 
 def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:

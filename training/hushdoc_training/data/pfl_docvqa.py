@@ -23,7 +23,7 @@ from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument, LabelSet, Question
 from hushdoc_training.data import annotated_pages, json_lines
 from hushdoc_training.data.annotated_pages import required
-from hushdoc_training.data.corpus import Corpus, Problems
+from hushdoc_training.data.corpus import Corpus, Problems, recognising
 from hushdoc_training.data.providers import folded
 
 HEADER = "pfl_docvqa_header"
@@ -39,12 +39,10 @@ _Row = tuple[str, Mapping[str, Any], str | None]
 """A row's place for messages, its record, and the provider that data_points.json says."""
 
 
+@recognising
 def recognises(path: Path) -> bool:
     """Returns whether a path is a converted file, or a folder with one alone."""
-    try:
-        return len(_files(path)) == 1
-    except (OSError, ValueError, EOFError):
-        return False
+    return len(_files(path)) == 1
 
 
 def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:

@@ -27,19 +27,17 @@ from hushdoc.labels import LabelledDocument, LabelSet, Question
 from hushdoc.reading.opening import open_document
 from hushdoc_training.data import annotated_pages, json_lines
 from hushdoc_training.data.annotated_pages import required
-from hushdoc_training.data.corpus import Corpus, Problems
+from hushdoc_training.data.corpus import Corpus, Problems, recognising
 
 READ_HERE = "page without a file in ocr_results, read by the OCR that is installed"
 
 _KEYS = ((b'"questionId"', b'"image"', b'"docId"'), (b'"qas"', b'"context"'))
 
 
+@recognising
 def recognises(path: Path) -> bool:
     """Returns whether a path is such a file, or a folder with one such file."""
-    try:
-        return len(_files(path)) == 1
-    except (OSError, ValueError, EOFError):
-        return False
+    return len(_files(path)) == 1
 
 
 def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:

@@ -36,7 +36,7 @@ from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument, LabelSet, Question, Span, spans_from_words
 from hushdoc.system import atomic_files
 from hushdoc_training.data import annotated_pages, json_lines, totals
-from hushdoc_training.data.corpus import COPY, Corpus, Problems
+from hushdoc_training.data.corpus import COPY, Corpus, Problems, recognising
 from hushdoc_training.data.lines import Line, in_reading_order, line, words_of
 from hushdoc_training.data.providers import folded
 from hushdoc_training.data.values import Characters, comparable
@@ -67,16 +67,14 @@ class _Folders:
     images: Path
 
 
+@recognising
 def recognises(path: Path) -> bool:
     """Returns whether a path is a folder of SROIE, or lines of JSON in its form."""
-    try:
-        file = _lines_file(path)
-        if file is None:
-            return _folders(path) is not None
-        head = annotated_pages.head(file)
-        return all(name in head for name in (b'"entities"', b'"words"', b'"bboxes"'))
-    except (OSError, ValueError):
-        return False
+    file = _lines_file(path)
+    if file is None:
+        return _folders(path) is not None
+    head = annotated_pages.head(file)
+    return all(name in head for name in (b'"entities"', b'"words"', b'"bboxes"'))
 
 
 def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:

@@ -24,7 +24,7 @@ from hushdoc.document.page import Page
 from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument, LabelSet, Span
 from hushdoc_training.data import annotated_pages, json_lines
-from hushdoc_training.data.corpus import Corpus, Problems
+from hushdoc_training.data.corpus import Corpus, Problems, recognising
 from hushdoc_training.data.lines import in_reading_order, line, words_of
 
 CLASSES = (
@@ -51,18 +51,16 @@ def _field(name: str) -> str:
 _LABELS = tuple(None if n in (IGNORE, OTHERS) else _field(c) for n, c in enumerate(CLASSES))
 
 
+@recognising
 def recognises(path: Path) -> bool:
     """Returns whether a path is a folder of WildReceipt, or one of its files."""
-    try:
-        file = _file(path)
-        if file is None:
-            return False
-        head = annotated_pages.head(file)
-        return head.lstrip().startswith(b"{") and all(
-            name in head for name in (b'"annotations"', b'"file_name"', b'"box"', b'"label"')
-        )
-    except (OSError, ValueError):
+    file = _file(path)
+    if file is None:
         return False
+    head = annotated_pages.head(file)
+    return head.lstrip().startswith(b"{") and all(
+        name in head for name in (b'"annotations"', b'"file_name"', b'"box"', b'"label"')
+    )
 
 
 def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:

@@ -15,7 +15,7 @@ from hushdoc.arguments import reading_as
 from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.data import annotated_pages
-from hushdoc_training.data.corpus import Corpus, Problems
+from hushdoc_training.data.corpus import Corpus, Problems, recognising
 from hushdoc_training.data.form_entities import LABELS, labelled_form
 
 LANGUAGES = ("de", "es", "fr", "it", "ja", "pt", "zh")
@@ -38,19 +38,17 @@ def read(path: Path, problems: Problems) -> Iterator[LabelledDocument]:
     )
 
 
+@recognising
 def recognises(path: Path) -> bool:
     """Returns whether a path is an XFUND file, by name or first bytes, or a folder of some."""
-    try:
-        if not path.is_file():
-            return bool(_training_files(path))
-        if path.suffix != ".json":
-            return False
-        head = annotated_pages.head(path)
-        return _NAME.fullmatch(path.name) is not None or (
-            b'"documents"' in head and b'"document"' in head
-        )
-    except (OSError, ValueError):
+    if not path.is_file():
+        return bool(_training_files(path))
+    if path.suffix != ".json":
         return False
+    head = annotated_pages.head(path)
+    return _NAME.fullmatch(path.name) is not None or (
+        b'"documents"' in head and b'"document"' in head
+    )
 
 
 def _training_files(path: Path) -> list[Path]:
