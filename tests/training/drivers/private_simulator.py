@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,20 @@ def known_streams(**streams: Any) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PrivateTraining, "_streams", known(**streams))
         yield
+
+
+def moments(
+    opened: AbstractContextManager[PrivateTraining[Any]], encoder: nn.Module
+) -> tuple[torch.Tensor, int]:
+    """Returns Adam's moments after a training, and how often it read a window by the encoder."""
+    calls = []
+    handle = encoder.register_forward_hook(lambda *_: calls.append(1))
+    with opened as training:
+        for _ in training:
+            pass
+    handle.remove()
+    state = training.optimizer.state.values()
+    return torch.cat([value["exp_avg"].flatten() for value in state]), len(calls)
 
 
 def small_model(seed: int = 0) -> nn.Module:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from private_simulator import CLIP, Silent, known_streams, make_plan
+from private_simulator import CLIP, Silent, known_streams, make_plan, moments
 
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.invented import stream
@@ -44,26 +44,13 @@ def moved(
 ) -> tuple[torch.Tensor, int]:
     """Returns Adam's moments after some steps without noise, and how often windows were read."""
     start = replace(start, model=copy.deepcopy(start.model))
-    calls = 0
-
-    def read(*_: Any) -> None:
-        nonlocal calls
-        calls += 1
-
     plan = make_plan(privacy_unit="provider", sampling_rate=1.0, steps=STEPS, expected_records=1)
     settings = PrivateSettings(trained="output", scaling=scaling, learning_rate=1e-2)
-    with (
-        known_streams(noise=Silent()),
-        private_training(
+    with known_streams(noise=Silent()):
+        training = private_training(
             start, documents, plan, settings, charge=lambda step: None, device=CPU
-        ) as training,
-    ):
-        handle = start.model.inner.register_forward_hook(read)
-        for _ in range(STEPS):
-            training.step()
-        handle.remove()
-        state = training.optimizer.state.values()
-        return torch.cat([value["exp_avg"].flatten() for value in state]), calls
+        )
+        return moments(training, start.model.inner)
 
 
 @pytest.mark.parametrize("scaling", ["none", "public"])

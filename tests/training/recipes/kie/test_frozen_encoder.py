@@ -11,7 +11,7 @@ import hushdoc_tiny
 import hushdoc_tiny_models
 import pytest
 import torch
-from private_simulator import CLIP, Silent, known_streams, make_plan
+from private_simulator import CLIP, Silent, known_streams, make_plan, moments
 
 from hushdoc.errors import PrivacyError
 from hushdoc.labels import LabelledDocument
@@ -30,26 +30,13 @@ def moved(
 ) -> tuple[torch.Tensor, int]:
     """Returns Adam's moments after some steps without noise, and how often windows were read."""
     start = replace(start, model=copy.deepcopy(start.model))
-    calls = 0
-
-    def read(*_: Any) -> None:
-        nonlocal calls
-        calls += 1
-
     plan = make_plan(sampling_rate=1.0, steps=STEPS, expected_records=1)
     settings = PrivateSettings(trained="output", learning_rate=1e-2, **changed)
-    with (
-        known_streams(noise=Silent()),
-        private.private_training(
+    with known_streams(noise=Silent()):
+        training = private.private_training(
             start, documents, plan, settings, charge=lambda step: None, device=CPU
-        ) as training,
-    ):
-        handle = start.model.inner.get_submodule("base_model").register_forward_hook(read)
-        for _ in range(STEPS):
-            training.step()
-        handle.remove()
-        state = training.optimizer.state.values()
-        return torch.cat([value["exp_avg"].flatten() for value in state]), calls
+        )
+        return moments(training, start.model.inner.get_submodule("base_model"))
 
 
 def whole(
