@@ -267,16 +267,12 @@ def _words_of(
         counts[item.label] += 1
     if repeats:
         labels: dict[tuple[str, ...], str] = {}
-        for item in sorted(fields, key=_label):
+        for item in sorted(fields, key=lambda found: found.label):
             labels.setdefault(_run(document, item), item.label)
         runs = Runs(list(labels))
         for page, ids in zip(document.pages, gone, strict=True):
             _remove_repeats(page.words, ids, runs, list(labels.values()), counts)
     return gone
-
-
-def _label(item: ViewedField) -> str:
-    return item.label
 
 
 def _remove_repeats(

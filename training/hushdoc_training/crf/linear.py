@@ -82,12 +82,10 @@ def hashed(texts: Sequence[str], rows: int, *, min_document_frequency: int = 1) 
     found = [split(text) for text in texts]
     counts = Counter(word for words in found for word in set(words))
     kept = [[word for word in words if counts[word] >= min_document_frequency] for words in found]
-    vectorizer = HashingVectorizer(n_features=rows, alternate_sign=False, analyzer=_as_it_is)
+    vectorizer = HashingVectorizer(
+        n_features=rows, alternate_sign=False, analyzer=lambda words: words
+    )
     return vectorizer.transform(kept)
-
-
-def _as_it_is(words: Sequence[str]) -> Sequence[str]:
-    return words
 
 
 def counted(features: Features, rows: int) -> Any:

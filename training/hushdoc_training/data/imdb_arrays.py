@@ -121,10 +121,6 @@ class _Array:
         return found
 
 
-def _array(*_: Any) -> _Array:
-    return _Array()
-
-
 def _scalar(kind: Any, content: Any = None) -> Any:
     if not isinstance(kind, _Type) or not isinstance(content, bytes):
         raise MalformedError("a number of NumPy has no type or no content")
@@ -138,7 +134,7 @@ _KNOWN: Mapping[tuple[str, str], Callable[..., Any]] = {
     **{
         (module, name): made
         for module in ("numpy.core.multiarray", "numpy._core.multiarray")
-        for name, made in (("_reconstruct", _array), ("scalar", _scalar))
+        for name, made in (("_reconstruct", lambda *_: _Array()), ("scalar", _scalar))
     },
 }
 
