@@ -83,7 +83,7 @@ def plain_strings(level: str) -> MakeAttributes:
 
 
 def _plain_sentence(words: list[str]) -> list[list[str]]:
-    item = [*words, *map(" ".join, zip(words, words[1:], strict=False))]
+    item = [*words, *map(" ".join, itertools.pairwise(words))]
     for distance in range(2, 6):
         item += map("~".join, zip(words, words[distance:], strict=False))
     return [item]

@@ -46,7 +46,7 @@ def test_spans_survive_their_spelling_as_tags(page: tuple[int, list[Span]]) -> N
 @given(st.lists(st.sampled_from(LabelSet(fields=("a", "b")).tags)))
 def test_any_tags_give_ordered_spans_that_do_not_overlap(tags: list[str]) -> None:
     spans = spans_from_tags(tags)
-    for before, after in zip(spans, spans[1:], strict=False):
+    for before, after in pairwise(spans):
         assert before.stop <= after.start
     labelled = {word for span in spans for word in range(span.start, span.stop)}
     assert labelled == {word for word, tag in enumerate(tags) if tag != "O"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -74,16 +75,13 @@ def record_set(
     pieces = _pieces(sequences)
     made = tuple(
         _record(features, labels, pieces, int(first), int(stop), rows)
-        for first, stop in zip(ends[:-1], ends[1:], strict=True)
+        for first, stop in pairwise(ends)
     )
     return RecordSet(rows=rows, records=made, unit=grouping.unit)
 
 
 def _pieces(sequences: Numbers) -> Numbers:
-    cuts = [
-        np.arange(first, stop, PIECE)
-        for first, stop in zip(sequences[:-1], sequences[1:], strict=True)
-    ]
+    cuts = [np.arange(first, stop, PIECE) for first, stop in pairwise(sequences)]
     return np.concatenate([*cuts, sequences[-1:]]).astype(np.int64)
 
 
