@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from hushdoc.document.document import Document
 from hushdoc.labels import LabelSet
@@ -30,10 +31,7 @@ def allowed(tags: tuple[str, ...], joined: tuple[bool, ...] = ()) -> bool:
 @st.composite
 def pages(draw: st.DrawFn) -> np.ndarray:
     words = draw(st.integers(1, 5))
-    numbers = draw(
-        st.lists(st.floats(0.001, 1), min_size=words * len(TAGS), max_size=words * len(TAGS))
-    )
-    scores = np.array(numbers).reshape(words, len(TAGS))
+    scores = draw(arrays(float, (words, len(TAGS)), elements=st.floats(0.001, 1)))
     return scores / scores.sum(axis=1, keepdims=True)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from hushdoc.runtime.hashed import chains
 from hushdoc.runtime.hashed.chains import Offsets, Scores
@@ -65,24 +66,8 @@ def test_no_other_path_is_better(data: st.DataObject) -> None:
     labels = data.draw(st.integers(1, 3))
     length = data.draw(st.integers(1, 5))
     numbers = st.floats(-50, 50)
-    scores = np.array(
-        data.draw(
-            st.lists(
-                st.lists(numbers, min_size=labels, max_size=labels),
-                min_size=length,
-                max_size=length,
-            )
-        )
-    )
-    transitions = np.array(
-        data.draw(
-            st.lists(
-                st.lists(numbers, min_size=labels, max_size=labels),
-                min_size=labels,
-                max_size=labels,
-            )
-        )
-    )
+    scores = data.draw(arrays(float, (length, labels), elements=numbers))
+    transitions = data.draw(arrays(float, (labels, labels), elements=numbers))
 
     def worth(path: tuple[int, ...]) -> float:
         steps = sum(transitions[a, b] for a, b in itertools.pairwise(path))
