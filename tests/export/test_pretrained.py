@@ -191,6 +191,12 @@ def _cut(folder: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-100])
 
 
+def refused(source: Path, out: Path, found: str) -> None:
+    with pytest.raises(CheckpointError, match=found):
+        export_classifier(source, out, tiny.release(name="classes"), trained_on="our mail")
+    assert not out.exists()
+
+
 @pytest.mark.parametrize(
     ("damage", "found"),
     [
@@ -205,10 +211,7 @@ def _cut(folder: Path) -> None:
 def test_other_folders_are_refused(tmp_path: Path, damage: Any, found: str) -> None:
     source = saved(tmp_path / "source", "bert")
     damage(source)
-    release = tiny.release(name="classes")
-    with pytest.raises(CheckpointError, match=found):
-        export_classifier(source, tmp_path / "model", release, trained_on="our mail")
-    assert not (tmp_path / "model").exists()
+    refused(source, tmp_path / "model", found)
 
 
 def test_a_model_without_a_longest_window_is_refused_in_words(tmp_path: Path) -> None:
@@ -218,11 +221,7 @@ def test_a_model_without_a_longest_window_is_refused_in_words(tmp_path: Path) ->
         d_inner=8, id2label=LABELS,
     )  # fmt: skip
     transformers.FunnelForSequenceClassification(config).save_pretrained(source)
-    with pytest.raises(CheckpointError, match="no max_position_embeddings.*such as BERT's"):
-        export_classifier(
-            source, tmp_path / "model", tiny.release(name="classes"), trained_on="our mail"
-        )
-    assert not (tmp_path / "model").exists()
+    refused(source, tmp_path / "model", "no max_position_embeddings.*such as BERT's")
 
 
 def _bare(folder: Path) -> None:
@@ -256,10 +255,7 @@ def test_a_tokenizer_of_other_tokens_than_the_models_own_is_refused(
 ) -> None:
     source = saved(tmp_path / "source", "bert" if change is _cased else "lilt")
     change(source)
-    release = tiny.release(name="classes")
-    with pytest.raises(CheckpointError, match=found):
-        export_classifier(source, tmp_path / "model", release, trained_on="our mail")
-    assert not (tmp_path / "model").exists()
+    refused(source, tmp_path / "model", found)
 
 
 @pytest.mark.parametrize(("model_type", "positions"), [("mpnet", 68), ("modernbert", 70)])
@@ -292,10 +288,7 @@ def test_outputs_that_are_no_classes_are_refused(
     tmp_path: Path, change: dict[str, Any], found: str
 ) -> None:
     source = saved(tmp_path / "source", "bert", **change)
-    release = tiny.release(name="classes")
-    with pytest.raises(CheckpointError, match=found):
-        export_classifier(source, tmp_path / "model", release, trained_on="our mail")
-    assert not (tmp_path / "model").exists()
+    refused(source, tmp_path / "model", found)
 
 
 def test_a_published_model_that_is_no_classifier_is_told_where_it_can_go(
@@ -311,7 +304,4 @@ def test_a_published_model_that_is_no_classifier_is_told_where_it_can_go(
 
 
 def test_a_model_that_reads_images_beside_words_is_refused(tmp_path: Path) -> None:
-    source = saved(tmp_path / "source", "layoutlmv3")
-    release = tiny.release(name="classes")
-    with pytest.raises(CheckpointError, match="images beside words"):
-        export_classifier(source, tmp_path / "model", release, trained_on="our mail")
+    refused(saved(tmp_path / "source", "layoutlmv3"), tmp_path / "model", "images beside words")
