@@ -343,24 +343,9 @@ def test_a_run_that_is_killed_before_its_checkpoint_votes_no_more(
     assert again == Outcome(charged=2, interrupted=False)
 
 
-def test_ctrl_c_ends_a_run_after_its_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cast = ballots.ballot
-
-    def ballot(*arguments: Any, **keywords: Any) -> Any:
-        signal.raise_signal(signal.SIGINT)
-        return cast(*arguments, **keywords)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(ballots, "ballot", ballot)
-        assert run(tmp_path / "run", 3) == Outcome(charged=1, interrupted=True)
-    assert not (tmp_path / "run" / "checkpoint").exists()
-    assert run(tmp_path / "run", 3, resume=True) == Outcome(charged=3, interrupted=False)
-    claim = synthetic_checkpoint.load(tmp_path / "run").claim
-    assert claim.training["receipt"]["steps"] == 3
-
-
-def test_ctrl_c_in_the_last_round_ends_a_run_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("rounds", [1, 3], ids=["the-last", "one-of-three"])
+def test_ctrl_c_ends_a_run_after_its_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
 ) -> None:
     cast = ballots.ballot
 
@@ -370,9 +355,12 @@ def test_ctrl_c_in_the_last_round_ends_a_run_too(
 
     with monkeypatch.context() as patched:
         patched.setattr(ballots, "ballot", ballot)
-        assert run(tmp_path / "run") == Outcome(charged=1, interrupted=True)
+        assert run(tmp_path / "run", rounds) == Outcome(charged=1, interrupted=True)
     assert not (tmp_path / "run" / "checkpoint").exists()
-    assert run(tmp_path / "run", resume=True) == Outcome(charged=1, interrupted=False)
+    ended = Outcome(charged=rounds, interrupted=False)
+    assert run(tmp_path / "run", rounds, resume=True) == ended
+    claim = synthetic_checkpoint.load(tmp_path / "run").claim
+    assert claim.training["receipt"]["steps"] == rounds
 
 
 def test_a_round_whose_charge_is_lost_is_not_voted_for_again(tmp_path: Path) -> None:
