@@ -96,18 +96,24 @@ def _full_certificate(scene: Scene) -> Any:
     )
 
 
-def _hostile_statement(scene: Scene) -> tuple[dict[str, Any], int]:
-    """Every text that a reader lets be hostile, all at once, and how many those are."""
+def _statement_of(scene: Scene, text: str) -> tuple[dict[str, Any], int]:
+    """A text in every place where a reader lets it stand, all at once, and how many those are."""
     scene.forge(certified=_full_certificate(scene))
     statement = json.loads(scene.payload())
     found = 0
     for path in list(_texts(statement)):
-        attempt = _set(statement, path, HOSTILE)
+        attempt = _set(statement, path, text)
         try:
             certificate_statement.parse_statement(json.dumps(attempt).encode())
         except HushdocError:
             continue
         statement, found = attempt, found + 1
+    return statement, found
+
+
+def _hostile_statement(scene: Scene) -> tuple[dict[str, Any], int]:
+    """Every text that a reader lets be hostile, and how many those are."""
+    statement, found = _statement_of(scene, HOSTILE)
     # Names of what is measured and set are free as well.
     for field in ("training", "utility"):
         statement["predicate"][field][HOSTILE] = HOSTILE
@@ -304,15 +310,7 @@ def test_no_text_is_wrapped_into_a_line_of_the_programs_own(
     scene = make_scene()
     _trust_file(scene)
     wrapped = f"{'x' * 120} {FORGED_LINE} {'y' * 120} Signed by everybody. {'z' * 120}"
-    scene.forge(certified=_full_certificate(scene))
-    statement = json.loads(scene.payload())
-    for path in list(_texts(statement)):
-        attempt = _set(statement, path, wrapped)
-        try:
-            certificate_statement.parse_statement(json.dumps(attempt).encode())
-        except HushdocError:
-            continue
-        statement = attempt
+    statement, _ = _statement_of(scene, wrapped)
     scene.sign(json.dumps(statement).encode())
     for verb in VERBS:
         _run(verb, scene)
