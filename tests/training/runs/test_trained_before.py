@@ -285,6 +285,25 @@ def test_what_was_read_with_a_claim_of_protected_documents_has_none_of_its_own(
     assert refused(trained(nn.Sequential(model) if wrapped else model))
 
 
+def test_nor_has_it_one_when_it_goes_on() -> None:
+    model = small_model()
+    earlier_steps.read(model, receipts.claim_of(trained(small_model(seed=1)), "pages"))
+    records = Records(example_records(), unit="document")
+    receipt = None
+    for charged in (0, 1):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with PrivateTraining(
+            PLAN, model, optimizer, records=records, losses=squares(model)
+        ) as training:
+            if receipt is not None:
+                training.resume(charged, receipt=receipt)
+            training.step()
+            receipt = training.receipt
+            if charged:
+                list(training)
+    assert refused(training)
+
+
 def test_a_private_checkpoint_is_read_as_what_private_steps_have_left(
     small_start: start.Start, receipts: list[LabelledDocument], tmp_path: Path
 ) -> None:

@@ -64,9 +64,12 @@ def ledgers(model: nn.Module) -> dict[str, str | None]:
     named = dict(model.named_parameters())
     found = checksums(named) if _LEFT else {}
     left = {name: _LEFT[value] for name, value in found.items() if value in _LEFT}
-    if any(hasattr(module, _PROTECTED) for module in model.modules()):
-        return {**dict.fromkeys(named), **left}
-    return left
+    return {**dict.fromkeys(named), **left} if is_of_protected(model) else left
+
+
+def is_of_protected(model: nn.Module) -> bool:
+    """Returns whether a model, or a part of it, was read with a claim of protected documents."""
+    return any(hasattr(module, _PROTECTED) for module in model.modules())
 
 
 def read(model: nn.Module, claim: Claim | None) -> None:
