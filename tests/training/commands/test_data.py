@@ -12,6 +12,7 @@ from hushdoc.__main__ import main
 from hushdoc.document.document import Document
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import invented
+from hushdoc_training.commands import kie_data
 from hushdoc_training.data import labelled, providers, summary
 
 
@@ -91,6 +92,23 @@ def test_what_decides_by_other_documents_which_are_trained_on_says_so(
     assert "note: Which documents are the first N depends" in capsys.readouterr().err
     data("split", whole, "--out", tmp_path / "split")
     assert "note: Which documents of a provider are in train.jsonl" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("corpus", "said"), [("sroie", "Defaults"), ("xfund", "Settings of papers"), ("labelled", None)]
+)
+def test_a_file_that_names_its_corpus_no_more_is_said_to_need_it(
+    corpus: str,
+    said: str | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A preset trains on its paper's own corpus as of unaccounted tuning, which a file hides."""
+    monkeypatch.setattr(kie_data, "corpus", lambda source: corpus)
+    data("convert", "invented:receipt", tmp_path / "out.jsonl", "--documents", 2)
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note:")]
+    assert [said is not None and said in note for note in notes] == [True] * (said is not None)
 
 
 def test_questions_of_chosen_providers_become_a_file(

@@ -202,10 +202,14 @@ def _written(options: argparse.Namespace) -> None:
     from hushdoc_training.data.dataset import Source
 
     print(f"Written: {options.out}")
-    if kie_data.corpus(Source(location=options.source)) in training_options.LOOKED_AT:
+    corpus = kie_data.corpus(Source(location=options.source))
+    if corpus in training_options.LOOKED_AT | training_options.OF_PRESETS:
+        whose, how = "Defaults of training", ""
+        if corpus in training_options.OF_PRESETS:
+            whose, how = "Settings of papers, which --preset takes,", " where you take them"
         print(
-            "note: Defaults of training were chosen with a look at this corpus, which the file "
-            "does not name: train privately on it with --tuned-on unaccounted.",
+            f"note: {whose} were chosen with a look at this corpus, which the file does not name: "
+            f"train privately on it with --tuned-on unaccounted{how}.",
             file=sys.stderr,
         )
 
