@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import reprlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,19 @@ BACKSLASHES = (
     "/ or in single quotes"
 )
 """What is said of a file of TOML with a path of Windows that is not what it seems."""
+
+
+_HALVES = re.compile("[\ud800-\udfff]")
+
+
+def is_unicode(text: str) -> bool:
+    """Returns whether a text has no half of a character (surrogate), which UTF-8 can't hold."""
+    return _HALVES.search(text) is None
+
+
+def as_text(path: str) -> str:
+    """Returns a path as Unicode; bytes of a name that are none are escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def has_controls(value: object) -> bool:

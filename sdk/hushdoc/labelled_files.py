@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from hushdoc.arguments import MalformedError, failure_of, printable, short_repr
+from hushdoc.arguments import MalformedError, failure_of, is_unicode, printable, short_repr
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.page import Page
@@ -48,7 +48,6 @@ _MARK = codecs.BOM_UTF8  # which Windows puts before a text
 _HEAD = 2**16
 _KEY = re.compile(rb'"(pages|spans|words|labels)"\s*:')  # other formats have "labels" by "pages"
 _OWN_KEYS = [{b"pages", b"words"}, {b"pages", b"spans"}, {b"pages", b"words", b"spans"}]
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _Keys = tuple[frozenset[str], frozenset[str]]
 """The keys that an object must have, and those that it may have."""
@@ -400,7 +399,7 @@ def _check(labelled: LabelledDocument) -> None:
     names: set[str] = set()
     for question in labelled.questions:
         for text in (question.text, *question.answers):
-            if not isinstance(text, str) or _SURROGATE.search(text):
+            if not isinstance(text, str) or not is_unicode(text):
                 raise MalformedError("a question or an answer is not text")
         if question.key is not None:
             _require_name(question.key, "the key of a question")

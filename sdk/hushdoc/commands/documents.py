@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath, PurePosixPath
 
+from hushdoc.arguments import as_text
 from hushdoc.commands.results import JOURNAL
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import InputError, LimitExceededError, UnsupportedFormatError
@@ -50,11 +51,6 @@ class Source:
     def id(self) -> str:
         """The name of a single file without its ending; the path of several, to tell them apart."""
         return as_text(PurePath(self.path).stem if self.single else self.path)
-
-
-def as_text(path: str) -> str:
-    """Returns a path as Unicode; bytes of a name that are none are escaped."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def named(options: argparse.Namespace) -> list[Source]:

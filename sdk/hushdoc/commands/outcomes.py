@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from hushdoc.arguments import as_text
 from hushdoc.commands import notices
 from hushdoc.commands.answering import Serializable
-from hushdoc.commands.documents import Source, as_text
+from hushdoc.commands.documents import Source
 from hushdoc.errors import HushdocError
 
 if TYPE_CHECKING:
@@ -160,5 +161,5 @@ def _opened(task: Task[Any], source: Any) -> Document:
         raise source.error
     with _within_memory(source.path):
         document = task.read(source)
-    named = document.id == Path(source.path).stem
+    named = document.id == as_text(Path(source.path).stem)
     return replace(document, id=source.id) if named else document

@@ -114,7 +114,7 @@ class Document:
 
         Raises:
             EmptyDocumentError: There is nothing but whitespace.
-            InputError: The text is not a string.
+            InputError: The text or the id is not a string, or not valid Unicode.
 
         Example:
             >>> Document.from_text("This Agreement is governed by the laws of Utah.").num_words
@@ -134,6 +134,8 @@ class Document:
                 f"Document '{self.id}' has no text, or nothing but whitespace. Read its text "
                 "first, or leave this document out."
             )
+        _require_unicode(self.id, what="The id of a document")
+        _require_unicode(text, what=f"The text of document '{self.id}'")
 
     def check(self) -> None:
         """Raises unless every page and box can be used; a plain text has no pages.
@@ -143,7 +145,8 @@ class Document:
             BoxError: A box is NaN, swapped or off its page.
             WordError: A word is empty, no text, or holds control characters.
             LimitExceededError: A word is longer than MAX_WORD_CHARACTERS.
-            InputError: A page has no area or is too long, or a value is of a wrong type.
+            InputError: A page has no area or is too long, a value is of a wrong type, or the id is
+                not valid Unicode.
         """
         with arguments.expecting(f"Document '{self.id}'", _PARTS):
             if not self.pages or self.num_words == 0:
@@ -152,6 +155,7 @@ class Document:
                     "word; at least one is needed. Read the page with OCR first, or leave this "
                     "document out."
                 )
+            _require_unicode(self.id, what="The id of a document")
             for number, page in enumerate(self.pages):
                 _check_page(page, where=f"page {number} of '{self.id}'")
 
@@ -246,6 +250,15 @@ def required(found: object, *, what: str = "The document") -> Document:
     else:
         advice = "Make one with hushdoc.open_document, Document.from_words or Document.from_text."
     return arguments.instance(found, Document, what=what, advice=advice)
+
+
+def _require_unicode(text: str, *, what: str) -> None:
+    """Raises InputError for half a character, which no answer in UTF-8 could repeat."""
+    if not arguments.is_unicode(text):
+        raise InputError(
+            f"{what} holds half a character (a lone surrogate), which is not valid Unicode: "
+            f"{arguments.short_repr(text)}. Decode it correctly, or leave the half out."
+        )
 
 
 def _check_page(page: Page, *, where: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hushdoc.arguments import MalformedError
+from hushdoc.arguments import MalformedError, is_unicode
 
 FORMATS = (
     "auto",
@@ -88,7 +88,8 @@ class Source:
         """Returns what `to_dict` wrote; else raises KeyError or MalformedError."""
         reader, ocr, pages = data["reader"], data["ocr"], data["ocr_pages"]
         unread = data.get("unread_pages", [])
-        if type(reader) is not str or not (ocr is None or type(ocr) is str):
+        names = [reader] if ocr is None else [reader, ocr]
+        if not all(type(name) is str and is_unicode(name) for name in names):
             raise MalformedError("reader and ocr of a source must be names")
         for numbers in (pages, unread):
             if type(numbers) is not list or any(type(page) is not int for page in numbers):

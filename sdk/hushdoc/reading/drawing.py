@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc import arguments
@@ -40,7 +39,7 @@ def open_pages(
     document = (isolated.pages if place == "process" else pages)(
         file, password=password, limits=limits
     )
-    return replace(document, id=file.name if file.path is None else Path(file.name).stem)
+    return replace(document, id=file.id)
 
 
 def pages(file: File, *, password: str | None, limits: ReadingLimits) -> Document:

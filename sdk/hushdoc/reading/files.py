@@ -22,6 +22,11 @@ class File:
     content: bytes = field(repr=False)
     path: Path | None = None
 
+    @property
+    def id(self) -> str:
+        """What its document is called unless its caller names it: the name without its ending."""
+        return self.name if self.path is None else arguments.as_text(Path(self.name).stem)
+
 
 def given(source: str | os.PathLike[str] | bytes, limits: ReadingLimits) -> File:
     """Returns the file that a caller named by its path, or gave as bytes."""

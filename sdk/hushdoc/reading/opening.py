@@ -108,7 +108,7 @@ def noted_document(
     engine = Reader(ocr, cache)
     file = files.given(source, limits)
     if id is None:
-        id = file.name if file.path is None else Path(file.name).stem
+        id = file.id
     if not file.content:
         raise EmptyDocumentError(
             f"The file '{file.name}' is empty: it has 0 bytes. Check its origin."

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from hushdoc.arguments import is_unicode
 from hushdoc.document.page import Box, Page, union
 from hushdoc.document.provenance import Source
 from hushdoc.errors import HushdocError, InputError, UnsupportedFormatError
@@ -52,7 +53,9 @@ class Answer(ABC):
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Returns JSON text; without an indent it is one line, fit for a JSONL file."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=indent)
+        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=indent)
+        # A message may name a file by bytes that are no Unicode; in JSON they are escaped.
+        return text if is_unicode(text) else json.dumps(json.loads(text), indent=indent)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

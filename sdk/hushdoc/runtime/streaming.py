@@ -127,7 +127,9 @@ def _document(
 def _name(item: object, number: int) -> str:
     if isinstance(item, Document):
         return item.id
-    return os.fsdecode(item) if isinstance(item, str | os.PathLike) else f"item {number}"
+    if isinstance(item, str | os.PathLike):
+        return arguments.as_text(os.fsdecode(item))
+    return f"item {number}"
 
 
 def _side_by_side(

@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from hushdoc.arguments import short_repr
+from hushdoc.arguments import is_unicode, short_repr
 from hushdoc.errors import CertificateError, HushdocError, InputError
 from hushdoc.system import atomic_files
 
@@ -28,7 +28,6 @@ MAX_DEPTH = 32
 MAX_INTEGER = 2**53 - 1
 """Above this, readers that keep numbers as doubles see another number."""
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _STRINGS = re.compile(rb'(?:"(?:[^"\\]++|\\.)*+"?+[^"\[\]{}]*+)++', re.DOTALL)
 """Strings and what is between them but brackets. The last string may lack its end, and no byte is
 looked at twice (possessive quantifiers), so that the time grows with the length alone."""
@@ -153,7 +152,7 @@ def _constant(word: str, refuse: _Refuse) -> float:
 def _require_scalars(value: Any, refuse: _Refuse) -> None:
     """Refuses strings with a lone surrogate: other readers replace or drop it."""
     if isinstance(value, str):
-        if _SURROGATE.search(value):
+        if not is_unicode(value):
             raise refuse("holds a lone surrogate")
     elif isinstance(value, list):
         for item in value:

@@ -222,6 +222,14 @@ def test_a_list_and_a_stream(
     assert [answer["document_id"] for answer in json.loads(capfd.readouterr().out)] == named
 
 
+def test_a_document_that_is_no_unicode_stops_no_other(folder: Path) -> None:
+    (folder / "in/a.json").write_text('{"id": "a", "text": "The laws of \\ud800."}')
+    assert run("in", "--out", "out", "--csv") == 7
+    failures = (folder / "out/failures.jsonl").read_text().splitlines()
+    assert [json.loads(line)["path"] for line in failures] == ["in/a.json", "in/sub/old.txt"]
+    assert (folder / "out/sub/c.txt.csv").is_file()
+
+
 def test_files_of_one_name_are_told_apart(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (folder / "b.txt").write_text((folder / "in/b.txt").read_text())
     assert run("in/b.txt", "b.txt", "--jsonl") == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +264,33 @@ def test_plain_texts_round_trip_and_have_no_pages() -> None:
 def test_texts_must_be_strings(text: Any) -> None:
     with pytest.raises(InputError):
         Document.from_dict({"id": "x", "text": text})
+
+
+HALF = "a\ud800"
+PAGES = Document.from_words(["a"], [(0, 0, 1, 1)], width=9, height=9).to_dict()["pages"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Document.from_text(HALF),
+        lambda: Document.from_text("a", id=HALF),
+        lambda: Document.from_words(["a"], [(0, 0, 1, 1)], width=9, height=9, id=HALF),
+        lambda: Document.from_dict({"id": "x", "text": HALF}),
+        lambda: Document.from_dict({"id": HALF, "pages": PAGES}),
+        lambda: Document.from_dict({"id": "x", "text": "a", "source": source_of(HALF, None)}),
+        lambda: Document.from_dict({"id": "x", "text": "a", "source": source_of("pdf", HALF)}),
+    ],
+)
+def test_no_document_holds_what_answers_could_not_repeat_in_utf_8(
+    make: Callable[[], Document],
+) -> None:
+    with pytest.raises(InputError, match="not valid Unicode|must be names"):
+        make()
+
+
+def source_of(reader: str, ocr: str | None) -> dict[str, Any]:
+    return {"reader": reader, "ocr": ocr, "ocr_pages": []}
 
 
 def test_a_source_is_told_to_people_and_kept() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import signal
 import subprocess
@@ -100,6 +101,20 @@ def test_paths_are_opened_and_those_that_are_not_there_are_collected(
     assert [found[0], found[2]] == ["some words"] * 2
     assert found[1].document_id == str(paths[1])
     assert isinstance(found[1].error, InputError)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are Unicode there")
+@pytest.mark.parametrize("reader", ["here", "process"])
+def test_files_whose_names_are_no_unicode_are_answered_in_unicode(
+    tmp_path: Path, reader: str
+) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff.txt"))
+    path.write_text("some words")
+    assert open_document(path, reader=reader).id == "a\\xff"
+    (found,) = answers([path.with_suffix(".no")], fussy, on_error="collect")
+    assert isinstance(found, Failure)
+    assert found.document_id == f"{tmp_path}/a\\xff.no"
+    assert json.loads(found.to_json().encode()) == found.to_dict()
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -313,6 +313,7 @@ def test_an_unforeseen_failure_is_one_problem_without_its_message(
         ("/v1/extract", TEXT, "application/x-www-form-urlencoded", 415, "UNSUPPORTED_MEDIA_TYPE"),
         ("/v1/extract", b"PK\x03\x04" + b"\0" * 60, "application/pdf", 415, "UNSUPPORTED_FORMAT"),
         ("/v1/extract", b"{", "application/json", 415, "UNSUPPORTED_FORMAT"),
+        ("/v1/extract", b'{"id": "a", "text": "\\ud800"}', "application/json", 422, "BAD_INPUT"),
         ("/v1/extract?modell=clauses", TEXT, "text/plain", 400, "UNKNOWN_OPTION"),
         ("/v1/extract?model=other", TEXT, "text/plain", 404, "NO_SUCH_MODEL"),
         ("/v1/ask?question=total", TEXT, "text/plain", 404, "NO_SUCH_MODEL"),
