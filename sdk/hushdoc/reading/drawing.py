@@ -14,7 +14,7 @@ from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.page import Page
 from hushdoc.errors import InputError, LimitExceededError
-from hushdoc.reading import files, images, isolated, pdf, reader_process
+from hushdoc.reading import files, images, isolated, opening, pdf, reader_process
 from hushdoc.reading.drafting import limits_from
 from hushdoc.reading.files import File
 
@@ -31,11 +31,14 @@ def open_pages(
 ) -> Document:
     """Returns the pages of an image or PDF file without reading any word of them.
 
-    Its arguments and errors are those of `open_document`.
+    A document's JSON, whose pages name their images, is opened as it is. The arguments and errors
+    are those of `open_document`.
     """
     limits = limits_from(limits)
     place = reader_process.required(reader, limits)
     file = files.given(source, limits)
+    if file.content.lstrip().startswith(b"{"):
+        return opening.open_document(source, format="document", limits=limits, reader=reader)
     document = (isolated.pages if place == "process" else pages)(
         file, password=password, limits=limits
     )

@@ -17,6 +17,7 @@ from hushdoc_tiny_models import SMALL
 from PIL import Image
 
 from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Word
 from hushdoc.errors import (
     ArtifactError,
     BoxError,
@@ -311,6 +312,19 @@ def test_many_images_are_opened_without_reading_their_words(
     assert [type(item) for item in found].index(Failure) == 2
     alone = [image.classify(images.with_image(path)) for path in paths if path.exists()]
     assert [item for item in found if isinstance(item, Classification)] == alone
+
+
+@pytest.mark.parametrize("reader", ["here", "process"])
+def test_a_document_s_json_is_classified_by_the_images_that_it_names(
+    image: ClassificationModel, tmp_path: Path, reader: str
+) -> None:
+    pages = images.with_image(scan(tmp_path / "a.png", 3)).pages
+    word = Word(text="a", box=Box(x0=0, y0=0, x1=1, y1=1))
+    document = Document(id="own", pages=tuple(replace(item, words=(word,)) for item in pages))
+    (tmp_path / "a.json").write_text(json.dumps(document.to_dict(folder=tmp_path)))
+    (found,) = image.classify_many([tmp_path / "a.json"], reader=reader)
+    assert found == image.classify(document)
+    assert found.document_id == "own"
 
 
 def test_several_pages_of_a_tiff_are_several_images(
