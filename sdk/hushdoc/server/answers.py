@@ -13,6 +13,7 @@ from typing import Any
 from hushdoc.document.document import Document
 from hushdoc.document.provenance import pages_of
 from hushdoc.errors import EmptyDocumentError, InputError, LimitExceededError
+from hushdoc.reading.drawing import open_pages
 from hushdoc.reading.ocr import OCRCache
 from hushdoc.reading.opening import noted_document
 from hushdoc.server.limits import Limits
@@ -41,8 +42,13 @@ class Operation:
     answer: Callable[[Any, Document, Options], dict[str, Any] | Files]
 
 
-def opened(upload: Upload, limits: Limits, ocr: str) -> tuple[Document, tuple[str, ...]]:
+def opened(
+    model: Any, upload: Upload, limits: Limits, ocr: str
+) -> tuple[Document, tuple[str, ...]]:
     """Returns the document of an upload, read in a process of its own, and what to warn of."""
+    if getattr(model, "modality", None) == "image":  # which no word is read for
+        pages = open_pages(upload.content, limits=limits.reading, reader="process")
+        return replace(pages, id=upload.name), ()
     # Of a cache that clients share, each could tell by the time whether a page was read before.
     return noted_document(
         upload.content,
@@ -61,7 +67,7 @@ def answered(
     until = time.monotonic() + limits.answer_seconds
     if not upload.content:
         raise EmptyDocumentError("The file is empty: it has 0 bytes. Check its origin.")
-    document, notes = opened(upload, limits, ocr)
+    document, notes = opened(model, upload, limits, ocr)
     found = operation.answer(model, document, options)
     if not isinstance(found, dict):
         return _packed(found, limits, until)

@@ -209,7 +209,7 @@ def test_nothing_that_ocr_read_is_kept_for_another_request(monkeypatch: pytest.M
     monkeypatch.setattr(ocr, "chosen", lambda _: Engine())
     kept = len(ocr.SHARED_CACHE)
     for _ in range(2):
-        document, _ = answers.opened(upload, Limits(), "auto")
+        document, _ = answers.opened(None, upload, Limits(), "auto")
         assert [word.text for word in document.pages[0].words] == ["Jane"]
     assert read == 2
     assert len(ocr.SHARED_CACHE) == kept

@@ -35,6 +35,7 @@ from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.provenance import Source
 from hushdoc.errors import HushdocError, PolicyViolationError
 from hushdoc.policy.policy import Policy
+from hushdoc.reading.drawing import open_pages
 from hushdoc.runtime.session import Runtime
 from hushdoc.server import answers, app
 from hushdoc.server.limits import Limits
@@ -143,6 +144,17 @@ def test_files_are_read_in_processes_and_answered_in_their_order(server: Running
     )
     assert same(first, table.extract(hushdoc.open_document(TEXT, id="contract.txt")))
     assert (second["document_id"], second["error"]["code"]) == ("torn.pdf", "UNSUPPORTED_FORMAT")
+
+
+def test_images_are_classified_without_reading_their_words() -> None:
+    blank = io.BytesIO()
+    Image.new("RGB", (60, 40), "white").save(blank, "PNG")
+    artifact = hushdoc_tiny.sealed_classifier("image")
+    model = hushdoc.ClassificationModel.load(artifact, policy=hushdoc_tiny.policy())
+    with serving({"pages": artifact}, hushdoc_tiny.policy()) as server:  # which has no OCR
+        reply = server.form("/v1/classify", ("a blank page", blank.getvalue()))
+    expected = dataclasses.replace(open_pages(blank.getvalue()), id="a blank page")
+    assert same(reply.json, model.classify(expected))
 
 
 def test_redaction_leaves_what_the_library_leaves(server: Running) -> None:
