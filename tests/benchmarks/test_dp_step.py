@@ -2,26 +2,18 @@ from __future__ import annotations
 
 import importlib
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
+from hushdoc_processes import interpreter
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "dp_step.py"
 
 
 def run(*arguments: str, asked: str = "") -> dict[str, object]:
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARK), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        input=asked,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = interpreter(BENCHMARK, *arguments, input=asked)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from hushdoc_corruption import ENVELOPE, MODEL, Act, Refused, Scene, acceptances, cases, refusals
+from hushdoc_processes import in_python
 
 from hushdoc.artifact import artifact
 from hushdoc.errors import HushdocError
@@ -291,12 +292,7 @@ def test_refusing_imports_no_runtime(scene: Scene) -> None:
         "    found = {'onnxruntime', 'tokenizers', 'torch', 'onnx'} & set(sys.modules)\n"
         "    print(error.code, sorted(found))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(scene.folder), str(scene.outside / "trust.json")],
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
+    done = in_python(script, scene.folder, scene.outside / "trust.json")
     assert (done.stdout.strip(), done.stderr) == ("SIZE_MISMATCH []", "")
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import random
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +17,7 @@ import pytest
 from hushdoc_damage import damaged, edited
 from hushdoc_judge import Judge
 from hushdoc_mutation import run, targets
+from hushdoc_processes import interpreter
 
 WORKER = Path(__file__).parents[1] / "shared" / "hushdoc_mutation_worker.py"
 
@@ -40,13 +39,7 @@ def test_damage_is_refused_or_says_the_same(build: ModuleType, tmp_path: Path) -
 def test_much_damage_in_little_memory(build: ModuleType, tmp_path: Path, seed: int) -> None:
     """In a process of its own, without the oracles, so that memory is that of reading alone."""
     (tmp_path / "worker").mkdir()
-    done = subprocess.run(
-        [sys.executable, WORKER, tmp_path / "worker", str(seed), "6000"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=280,
-    )
+    done = interpreter(WORKER, tmp_path / "worker", seed, 6000)
     told = json.loads(done.stdout)
     assert told["wrong"] == []
     assert sum(told["tried"].values()) == 6_000

@@ -6,8 +6,6 @@ import dataclasses
 import hashlib
 import json
 import shutil
-import subprocess
-import sys
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 import onnx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hushdoc_processes import interpreter
 from safetensors.numpy import load_file
 
 from hushdoc.accounting.mechanism import HashFill
@@ -51,10 +50,7 @@ def golden_files(folder: Path) -> dict[str, bytes]:
 
 def test_the_script_makes_the_same_bytes_again(tmp_path: Path) -> None:
     script = EXAMPLES / "make.py"
-    done = subprocess.run(
-        [sys.executable, script, "--out", "again"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    interpreter(script, "--out", "again", cwd=tmp_path)
     made, golden = golden_files(tmp_path / "again"), golden_files(EXAMPLES)
     assert made.keys() == golden.keys()
     assert [name for name in golden if made[name] != golden[name]] == []

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hushdoc_command_runs import write_policy
 from hushdoc_documents import document
+from hushdoc_processes import in_python
 
 import hushdoc
 from hushdoc.errors import InputError, OutputWriteError
@@ -156,9 +157,7 @@ sys.exit(any(program.exitcode for program in programs))
 
 
 def test_programs_that_begin_an_index_at_once_wait_for_each_other(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", OPENED_AT_ONCE, SAMPLE]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    in_python(OPENED_AT_ONCE, SAMPLE, cwd=tmp_path)
 
 
 def test_a_full_disk_leaves_the_index_as_it_was(

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from hushdoc_processes import interpreter
 
 from hushdoc.__main__ import main
 
@@ -13,19 +12,8 @@ ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "samples"
 
 
-def run(*command: str | Path, cwd: Path, timeout: float = 280) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *map(str, command)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-
-
 def test_invented_documents_sample(tmp_path: Path) -> None:
-    done = run(SAMPLES / "invented_documents.py", tmp_path / "invented", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    interpreter(SAMPLES / "invented_documents.py", tmp_path / "invented", cwd=tmp_path)
     assert list((tmp_path / "invented").rglob("*.png"))
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import subprocess
-import sys
 import time
 import tracemalloc
 from datetime import UTC, datetime
@@ -15,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hushdoc_processes import in_python
 
 from hushdoc.artifact import artifact, onnx_scan, safetensors_scan
 from hushdoc.artifact import manifest as contents
@@ -264,10 +263,7 @@ def test_verification_needs_no_runtime_and_importing_is_light() -> None:
         "found = heavy & set(sys.modules); "
         "print(light, sorted(found))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False []"
+    assert in_python(script).stdout.strip() == "False []"
 
 
 def test_where_nothing_is_recomputed_not_even_numpy_is_loaded(key: Any, sealed: Path) -> None:
@@ -280,13 +276,7 @@ def test_where_nothing_is_recomputed_not_even_numpy_is_loaded(key: Any, sealed: 
         "assert verify(sys.argv[1], policy).passed; "
         "print(sorted({'onnxruntime', 'onnx', 'torch', 'numpy', 'safetensors'} & set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, sealed, keys.public_key_of(key).hex()],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "[]"
+    assert in_python(script, sealed, keys.public_key_of(key).hex()).stdout.strip() == "[]"
 
 
 def test_what_was_opened_is_checked_again_without_its_files(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
+from hushdoc_processes import in_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -396,5 +395,4 @@ def test_importing_it_costs_nothing() -> None:
         "import sys, hushdoc.hashing, hushdoc.hashing.segmentation; "
         "print({'numpy', 'mmh3', 'nacl', 'cryptography'} & {*sys.modules})"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.strip() == "set()", done.stderr
+    assert in_python(program).stdout.strip() == "set()"

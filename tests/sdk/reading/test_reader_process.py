@@ -17,6 +17,7 @@ from pathlib import Path
 
 import hushdoc_pdf_files as pdfs
 import pytest
+from hushdoc_processes import in_python
 from PIL import Image
 
 from hushdoc.arguments import MalformedError
@@ -288,14 +289,7 @@ def test_each_worker_has_a_process(tmp_path: Path, alone: reader_process._Pool) 
 
 def run(program: str, *arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
     """Runs a program of Python as its own process; a hung one fails the test."""
-    return subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=PATIENCE,
-        **options,  # type: ignore[call-overload]
-    )
+    return in_python(program, *arguments, check=False, timeout=PATIENCE, **options)
 
 
 UNGUARDED = """

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import hushdoc_small_order
 import pytest
+from hushdoc_processes import in_python
 
 from hushdoc.errors import InputError, OutputExistsError, SignatureError
 from hushdoc.signing import keys
@@ -270,13 +269,8 @@ for action in (
 def test_checking_ed25519_takes_the_base_installation_alone(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_text(PEM)
     _, public, message, signature = RFC_8032[1]
-    given = (public, message, signature, RFC_6979_PUBLIC.hex(), str(tmp_path / "key.pem"))
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_KEY_LIBRARY, *given],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    given = (public, message, signature, RFC_6979_PUBLIC.hex(), tmp_path / "key.pem")
+    done = in_python(WITHOUT_KEY_LIBRARY, *given)
     assert done.stdout.split() == ["True", "False", "ed25519", "True", "True", "True", "True"]
 
 

@@ -6,12 +6,12 @@ import errno
 import io
 import os
 import stat
-import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
 
 import pytest
+from hushdoc_processes import in_python
 
 from hushdoc.errors import OutputExistsError, OutputWriteError
 from hushdoc.system import atomic_files
@@ -63,9 +63,7 @@ def test_names_are_written_where_the_system_knows_ascii_alone(tmp_path: Path) ->
     written += "f.write_file(Path(sys.argv[1]), b'one'); f.write_file(Path(sys.argv[2]), b'two')"
     environment = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     paths = [tmp_path / "é.json", tmp_path / ("é" * 120)]
-    subprocess.run(
-        [sys.executable, "-c", written, *paths], check=True, env={**os.environ, **environment}
-    )
+    in_python(written, *paths, environment=environment)
     assert [path.read_bytes() for path in paths] == [b"one", b"two"]
     assert len(names(tmp_path)) == 2
 
@@ -207,13 +205,7 @@ def test_a_limit_on_file_size_leaves_no_half_file(tmp_path: Path) -> None:
         "try:\n    atomic_files.write_file(Path(sys.argv[1]), bytes(5000))\n"
         "except OutputWriteError as error:\n    print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "a")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "File too large" in done.stdout
+    assert "File too large" in in_python(code, tmp_path / "a").stdout
     assert names(tmp_path) == []
 
 

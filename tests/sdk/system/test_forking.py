@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import hushdoc_graphs as graphs
 import hushdoc_pdf_files as pdfs
 import pytest
+from hushdoc_processes import interpreter
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="systems with fork")
 
@@ -206,11 +205,6 @@ def test_a_fork_while_threads_work(
 ) -> None:
     script = tmp_path / "script.py"
     script.write_text(START + program)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", str(script), *map(str, inputs)],
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=PATIENCE,
-    )
+    ignored = ("-W", "ignore::DeprecationWarning")
+    done = interpreter(*ignored, script, *inputs, check=False, timeout=PATIENCE)
     assert (done.stderr, done.stdout.splitlines()) == ("", said)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from hushdoc_processes import in_python
 
 from hushdoc.__main__ import main
 from hushdoc.accounting.mechanism import Gaussian, PoissonSampled, to_dict
@@ -139,10 +138,7 @@ def test_the_verb_needs_neither_torch_nor_the_training_extra(used: Path) -> None
         "from hushdoc.__main__ import main\n"
         "for action in ('show', 'audit'): assert main(['ledger', action, sys.argv[1]]) == 0\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(used)], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
+    in_python(program, used)
 
 
 @pytest.mark.parametrize(

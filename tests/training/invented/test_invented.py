@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hushdoc_processes import in_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -53,15 +51,9 @@ def _sample(count: int, **others: object) -> list[LabelledDocument]:
 def test_same_numbers_give_the_same_bytes_in_every_process(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    elsewhere = subprocess.run(
-        [sys.executable, "-c", _DIGEST],
-        env={**os.environ, "PYTHONHASHSEED": "77"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    elsewhere = in_python(_DIGEST, environment={"PYTHONHASHSEED": "77"})
     exec(_DIGEST, {})
-    assert capsys.readouterr().out == elsewhere
+    assert capsys.readouterr().out == elsewhere.stdout
 
 
 def test_access_is_random() -> None:

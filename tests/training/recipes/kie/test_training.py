@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from copy import deepcopy
@@ -13,6 +11,7 @@ import hushdoc_smaller
 import numpy as np
 import pytest
 import torch
+from hushdoc_processes import in_python
 from kie_training import PLAN, train_plain, train_private
 
 from hushdoc.__main__ import main
@@ -295,18 +294,8 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     options = "--documents 24 --labels fields --start small --expected-records 8 --steps 10"
     data = ("--data", "invented:receipt", "--sampling-rate", "0.3")
     arguments = ["train", "kie", *data, *options.split(), "--out", str(out)]
-    pressed = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            PRESSING + SCRIPT,
-            Path(hushdoc_smaller.__file__).parent,
-            *arguments,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    shared = Path(hushdoc_smaller.__file__).parent
+    pressed = in_python(PRESSING + SCRIPT, shared, *arguments, check=False, timeout=240)
     assert pressed.returncode == 130, pressed.stderr
     assert pressed.stderr.endswith("and saved; go on with the same command and --resume.\n")
     entries = read_log(out / "steps.jsonl")
