@@ -68,12 +68,15 @@ class PrivateView:
 
     @classmethod
     def of(cls, mode: str) -> Self:
-        """Returns a view of one of MODES."""
+        """Returns a view of one of MODES; where numbers are shown, those of documents are too."""
         arguments.choice(mode, MODES, what="private_numbers")
-        return cls(
+        view = cls(
             shown=mode != "hidden",
             declared_unused="to watch training" if mode == "shown-unused" else "",
         )
+        if view.shown:
+            view.note(COUNTS)
+        return view
 
     def note(self, what: str) -> None:
         """Notes that somebody reads a number; call it before the number is shown.

@@ -95,8 +95,6 @@ def _view(options: argparse.Namespace) -> PrivateView:
     from hushdoc_training import private_view
 
     view = private_view.PrivateView.of(options.private_numbers)
-    if view.shown:
-        view.note(private_view.COUNTS)
     if options.held_out:
         view.note(private_view.HELD_OUT)
     return view

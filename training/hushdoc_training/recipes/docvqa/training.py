@@ -31,7 +31,7 @@ from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import PrivateSteps
-from hushdoc_training.private_view import COUNTS, PrivateView
+from hushdoc_training.private_view import PrivateView
 from hushdoc_training.recipes import starts
 from hushdoc_training.recipes.docvqa import canaries, public_inputs
 from hushdoc_training.recipes.docvqa.private import (
@@ -182,8 +182,6 @@ def train_private(
     """
     device = device or best_device()
     view = PrivateView.of(private_numbers)
-    if view.shown:
-        view.note(COUNTS)
     by_document = plan.privacy_unit == "document"
     grouped = by_document and arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
     require_known(settings, start.asking, local)

@@ -35,7 +35,7 @@ from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.private_steps import PrivateSteps
 from hushdoc_training.privacy.records import Records
-from hushdoc_training.private_view import COUNTS, PrivateView
+from hushdoc_training.private_view import PrivateView
 from hushdoc_training.recipes.images.mixing import mixed
 from hushdoc_training.recipes.images.settings import PlainSettings
 from hushdoc_training.recipes.kie.epochs import set_rate
@@ -242,8 +242,6 @@ def train_private(
     """
     device = device or best_device()
     view = PrivateView.of(private_numbers)
-    if view.shown:
-        view.note(COUNTS)
     grouped = arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
     require_known(plan, settings)
     require_documents(documents)

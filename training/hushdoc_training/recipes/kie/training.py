@@ -24,7 +24,7 @@ from hushdoc_training.models import whitening
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import UNIT_DEFINITIONS
-from hushdoc_training.private_view import COUNTS, HELD_OUT, TESTED, PrivateView
+from hushdoc_training.private_view import HELD_OUT, TESTED, PrivateView
 from hushdoc_training.recipes.kie import audits, epochs, public_inputs, public_moments
 from hushdoc_training.recipes.kie.audits import Audited
 from hushdoc_training.recipes.kie.epochs import shuffled_windows, with_token_noise
@@ -154,7 +154,7 @@ def train_private(
     """
     device = device or best_device()
     view = PrivateView.of(private_numbers)
-    for what in ((COUNTS,) if view.shown else ()) + scored:
+    for what in scored:
         view.note(what)
     by_document = plan.privacy_unit == "document"
     grouped = by_document and arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
