@@ -25,7 +25,7 @@ from hushdoc.reading import drawing
 from hushdoc.synthetic_documents import CHOSEN
 from hushdoc.system import atomic_files
 from hushdoc.viewing.rendition import as_png
-from hushdoc_training import checkpoint
+from hushdoc_training import checkpoint, duplicates
 from hushdoc_training.checkpoint import damage
 from hushdoc_training.synthetic_checkpoint import MOST_DOCUMENTS, TASK
 
@@ -64,8 +64,7 @@ def content(labelled: LabelledDocument) -> bytes:
 
 def digest(documents: Sequence[LabelledDocument]) -> str:
     """Returns a digest of public documents, whatever their order and names; images aside."""
-    each = sorted(hashlib.sha256(content(labelled)).digest() for labelled in documents)
-    return f"sha256:{hashlib.sha256(b''.join(each)).hexdigest()}"
+    return f"sha256:{duplicates.digest_of(map(content, documents))}"
 
 
 def require_one_page(labelled: LabelledDocument) -> None:

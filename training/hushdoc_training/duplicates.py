@@ -110,6 +110,12 @@ def key_of(words: Sequence[str]) -> bytes:
     return hashlib.sha256(" ".join(sorted(words)).encode("utf-8", "surrogatepass")).digest()
 
 
+def digest_of(contents: Iterable[bytes]) -> str:
+    """Returns a digest of all contents, whatever their order."""
+    each = sorted(hashlib.sha256(content).digest() for content in contents)
+    return hashlib.sha256(b"".join(each)).hexdigest()
+
+
 def distinct(
     items: Sequence[Item],
     *,

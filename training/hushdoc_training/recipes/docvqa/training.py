@@ -375,13 +375,10 @@ def documents_digest(documents: Sequence[LabelledDocument]) -> str:
 
     It answers whether a guessed document is among them, so it stays with the trainer.
     """
-    each = sorted(
-        hashlib.sha256(
-            json.dumps([labelled.document.id, labelled.provider]).encode() + _content(labelled)
-        ).digest()
+    return duplicates.digest_of(
+        json.dumps([labelled.document.id, labelled.provider]).encode() + _content(labelled)
         for labelled in documents
     )
-    return hashlib.sha256(b"".join(each)).hexdigest()
 
 
 def _content(labelled: LabelledDocument) -> bytes:

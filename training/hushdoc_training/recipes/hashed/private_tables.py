@@ -8,7 +8,6 @@ learned ones would be a release of their own.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.hashing import Features, FeatureScheme
+from hushdoc_training import duplicates
 from hushdoc_training.crf import private_fitting
 from hushdoc_training.crf.chain import Floats, Grouping
 from hushdoc_training.crf.corpus import Corpus
@@ -146,19 +146,16 @@ def corpus_digest(corpus: Corpus) -> str:
     A ledger knows documents by it.
     """
     ends = records_of(corpus).tolist()
-    each = sorted(
-        hashlib.sha256(
-            json.dumps(
-                [
-                    corpus.level,
-                    corpus.sentences_of(first, last),
-                    [corpus.names[label] for label in corpus.labels[first:last].tolist()],
-                ]
-            ).encode()
-        ).digest()
+    return duplicates.digest_of(
+        json.dumps(
+            [
+                corpus.level,
+                corpus.sentences_of(first, last),
+                [corpus.names[label] for label in corpus.labels[first:last].tolist()],
+            ]
+        ).encode()
         for first, last in itertools.pairwise(ends)
     )
-    return hashlib.sha256(b"".join(each)).hexdigest()
 
 
 def records_of(corpus: Corpus) -> npt.NDArray[np.int64]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hushdoc.document.page import Page
 from hushdoc.labels import LabelledDocument
+from hushdoc_training import duplicates
 from hushdoc_training.data import providers
 from hushdoc_training.recipes import starts
 from hushdoc_training.recipes.kie.start import Start
@@ -24,14 +25,11 @@ def documents_digest(documents: Sequence[LabelledDocument], *, unit: str = "docu
     by_provider = unit == "provider"
     if by_provider:
         providers.grouped(documents)  # so that a document without a provider is refused
-    each = sorted(
-        hashlib.sha256(
-            _content(labelled)
-            + (providers.spaced(labelled.provider or "").encode() if by_provider else b"")
-        ).digest()
+    return duplicates.digest_of(
+        _content(labelled)
+        + (providers.spaced(labelled.provider or "").encode() if by_provider else b"")
         for labelled in documents
     )
-    return hashlib.sha256(b"".join(each)).hexdigest()
 
 
 def cut(start: Start, unit: str) -> str:
@@ -48,15 +46,12 @@ def images_digest(documents: Sequence[LabelledDocument]) -> str:
 
     It stays with the trainer too.
     """
-    each = sorted(
-        hashlib.sha256(
-            f"{labelled.document.id} {number} {page.frame} ".encode() + _file(page)
-        ).digest()
+    return duplicates.digest_of(
+        f"{labelled.document.id} {number} {page.frame} ".encode() + _file(page)
         for labelled in documents
         for number, page in enumerate(labelled.document.pages)
         if page.words
     )
-    return hashlib.sha256(b"".join(each)).hexdigest()
 
 
 def identity(start: Start, documents: str, claim: str) -> dict[str, Any]:

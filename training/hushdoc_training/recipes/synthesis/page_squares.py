@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from hushdoc.document.page import Box, Page
 from hushdoc.errors import AnnotationError, EmptyDocumentError
 from hushdoc.labels import LabelledDocument
 from hushdoc.reading import drawing
+from hushdoc_training import duplicates
 from hushdoc_training.data.image_documents import ImageDocument
 from hushdoc_training.data.image_sets import content_digest
 from hushdoc_training.models.autoencoder import PageAutoencoder
@@ -88,11 +88,9 @@ def digest(documents: Sequence[ImageDocument]) -> str:
 
     It answers whether a guessed document is among them, so it stays with the trainer.
     """
-    each = sorted(
-        hashlib.sha256(f"{content_digest(one)} {_known(one)}".encode()).digest()
-        for one in documents
+    return duplicates.digest_of(
+        f"{content_digest(one)} {_known(one)}".encode() for one in documents
     )
-    return hashlib.sha256(b"".join(each)).hexdigest()
 
 
 def distinct(documents: Sequence[ImageDocument]) -> list[ImageDocument]:
