@@ -32,7 +32,7 @@ _HALVES = re.compile("[\ud800-\udfff]")
 
 def is_unicode(text: str) -> bool:
     """Returns whether a text has no half of a character (surrogate), which UTF-8 can't hold."""
-    return _HALVES.search(text) is None
+    return text.isascii() or _HALVES.search(text) is None
 
 
 def as_text(path: str) -> str:
