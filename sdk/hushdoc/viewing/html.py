@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -47,6 +48,9 @@ main { max-width: 90rem; }
   .found { position: static; } }
 """
 
+_LINE_END = re.compile("\r\n?|[\n\x0b\x0c\x1c-\x1f\x85\u2028\u2029]")
+_BLANK = re.compile(r"([^\S ]+)")
+"""Whitespace that is no plain space."""
 
 _LONGEST_JPEG = 65_500
 """The longest side (pixels) of an image that libjpeg writes."""
@@ -149,7 +153,7 @@ def _table(numbered: Sequence[Numbered], looks: Mapping[str, Style]) -> str:
     rows = "".join(
         f'<tr id="field-{number}"{" class=unsure" if unsure else ""}>'
         f'<td><a href="#box-{number}" style="{_border(looks[item.label], unsure)}">'
-        f"{safe(item.label)}</a></td><td>{safe(item.text)}</td>"
+        f"{safe(item.label)}</a></td><td>{_lines(item.text)}</td>"
         f'<td class="number">{item.score:.2f}</td></tr>'
         for number, item, unsure in numbered
     )
@@ -177,8 +181,9 @@ def _plain(text: str, numbered: Sequence[Numbered], looks: Mapping[str, Style]) 
 
 
 def _lines(text: str) -> str:
-    """Returns text for HTML whose line ends stay line ends."""
-    return "\n".join(safe(line) for line in text.split("\n"))
+    """Returns text for HTML whose line ends stay line ends, and other blanks what they are."""
+    parts = _BLANK.split(_LINE_END.sub("\n", text))
+    return "".join(part if part.isspace() else safe(part) for part in parts)
 
 
 def _image(shown: Page, draw: DrawPage | None) -> str:

@@ -169,6 +169,14 @@ def test_a_plain_text_is_shown_whole_with_its_fields() -> None:
     assert 'id="field-1"' in page
 
 
+def test_blanks_of_a_plain_text_are_shown_as_blanks() -> None:
+    text = "Price:\t12\xa0500\r\nis\rdue\u2028now\u3000\u202e."
+    fields = [Found(label="a", text=text, start=0, stop=len(text))]
+    page = to_html(Document.from_text(text, id="t"), Answer(fields=fields))
+    shown = "Price:\t12\xa0500\nis\ndue\nnow\u3000\\u202e."
+    assert "".join(parsed(page).words).count(shown) == page.count(shown) == 2
+
+
 def test_an_image_that_is_too_long_for_jpeg_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "long.png"
     Image.new("L", (20, 66_000), 255).save(path)
