@@ -8,6 +8,7 @@ from hushdoc import arguments
 from hushdoc_training.drawn_checkpoint import MOST_PAGES
 from hushdoc_training.models.diffusion_schedule import SAMPLERS, TIMES
 from hushdoc_training.recipes.synthesis.diffusion_start import CONDITIONS, SIZES
+from hushdoc_training.recipes.synthesis.settings import require_within
 
 TRAINED = {"all": 3e-4, "denoisers": 3e-4, "layouts": 0.05}
 """What learns of the protected pages, with a step size: all weights of the denoiser but those of
@@ -48,8 +49,8 @@ class PretrainingSettings:
         """Raises ValueError where a setting is out of range."""
         arguments.choice(self.size, tuple(SIZES), what="size")
         arguments.choice(self.condition, CONDITIONS, what="condition")
-        _require(self, copies=(0, 100), autoencoder_steps=(1, 10**7), steps=(1, 10**7))
-        _require(self, batch_size=(1, 10**5), crops=(1, 10**5), seed=(0, 2**31 - 1))
+        require_within(self, copies=(0, 100), autoencoder_steps=(1, 10**7), steps=(1, 10**7))
+        require_within(self, batch_size=(1, 10**5), crops=(1, 10**5), seed=(0, 2**31 - 1))
         if not 0 < self.learning_rate < 1:
             raise ValueError(f"learning_rate is {self.learning_rate}; expected 0 to 1.")
         if not 0 <= self.blur <= 1:
@@ -86,8 +87,8 @@ class DiffusionSettings:
         """Raises ValueError where a setting is out of range."""
         arguments.choice(self.trained, tuple(TRAINED), what="trained")
         arguments.choice(self.sampler, SAMPLERS, what="sampler")
-        _require(self, multiplicity=(1, 1024), pages=(1, MOST_PAGES), seed=(0, 2**31 - 1))
-        _require(self, sampling_steps=(1, TIMES))
+        require_within(self, multiplicity=(1, 1024), pages=(1, MOST_PAGES), seed=(0, 2**31 - 1))
+        require_within(self, sampling_steps=(1, TIMES))
         if not 0 < self.learning_rate < 1 or not 0 <= self.guidance <= 100:
             raise ValueError(
                 f"learning_rate is {self.learning_rate}, guidance {self.guidance}; expected 0 to 1 "
@@ -117,11 +118,4 @@ class PromiseSettings:
 
     def __post_init__(self) -> None:
         """Raises ValueError where a setting is out of range."""
-        _require(self, steps=(1, 10**7), since=(1, TIMES - 1))
-
-
-def _require(settings: object, **ranges: tuple[int, int]) -> None:
-    for name, (least, most) in ranges.items():
-        value = getattr(settings, name)
-        if type(value) is not int or not least <= value <= most:
-            raise ValueError(f"{name} is {value!r}; expected {least} to {most}.")
+        require_within(self, steps=(1, 10**7), since=(1, TIMES - 1))

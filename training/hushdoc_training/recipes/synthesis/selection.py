@@ -35,6 +35,7 @@ from hushdoc_training.privacy.records import Records
 from hushdoc_training.privacy.votes import PrivateVotes
 from hushdoc_training.private_view import PrivateView
 from hushdoc_training.recipes.synthesis import evolution, page_squares, public_images
+from hushdoc_training.recipes.synthesis.settings import require_within
 from hushdoc_training.runs import state
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.claim_words import READABLE, READING, SYNTHETIC_DOCUMENTS
@@ -91,15 +92,9 @@ class SelectionSettings:
 
     def __post_init__(self) -> None:
         """Raises ValueError where a setting is out of range."""
-        for name, least, most in (
-            ("pages", max(1, len(self.classes)), drawn_checkpoint.MOST_PAGES),
-            ("copies", 0, MOST_COPIES),
-            ("side", CELLS, MOST_SIDE),
-            ("seed", 0, 2**31 - 1),
-        ):
-            value = getattr(self, name)
-            if type(value) is not int or not least <= value <= most:
-                raise ValueError(f"{name} is {value!r}; expected {least} to {most}.")
+        least = max(1, len(self.classes))
+        require_within(self, pages=(least, drawn_checkpoint.MOST_PAGES), copies=(0, MOST_COPIES))
+        require_within(self, side=(CELLS, MOST_SIDE), seed=(0, 2**31 - 1))
         if self.side % CELLS:
             raise ValueError(f"side is {self.side}; expected a multiple of {CELLS}.")
         if not self.classes or len(set(self.classes)) != len(self.classes):

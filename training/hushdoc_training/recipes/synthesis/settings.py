@@ -66,21 +66,21 @@ class EvolutionSettings:
         arguments.choice(self.vote, VOTES, what="vote")
         arguments.choice(self.features, FEATURES, what="features")
         arguments.choice(self.labels, tuple(LABEL_SETS), what="labels")
-        for name, least, most in (
-            ("pool", 1, MOST_POOL),
-            ("nearest", 1, self.pool),
-            ("fits", 1, MOST_FITS),
-            ("documents", 1, MOST_DOCUMENTS),
-            ("seed", 0, 2**31 - 1),
-        ):
-            value = getattr(self, name)
-            if type(value) is not int or not least <= value <= most:
-                raise ValueError(f"{name} is {value!r}; expected {least} to {most}.")
+        require_within(self, pool=(1, MOST_POOL), nearest=(1, self.pool), fits=(1, MOST_FITS))
+        require_within(self, documents=(1, MOST_DOCUMENTS), seed=(0, 2**31 - 1))
         if not self.document_types or not set(self.document_types) <= set(KNOWN_TYPES):
             raise ValueError(
                 f"document_types is {self.document_types!r}; expected some of "
                 f"{', '.join(KNOWN_TYPES)}."
             )
+
+
+def require_within(settings: object, **ranges: tuple[int, int]) -> None:
+    """Raises ValueError where a setting is no integer of its range."""
+    for name, (least, most) in ranges.items():
+        value = getattr(settings, name)
+        if type(value) is not int or not least <= value <= most:
+            raise ValueError(f"{name} is {value!r}; expected {least} to {most}.")
 
 
 def prior(settings: EvolutionSettings) -> dict[str, list[float]]:
