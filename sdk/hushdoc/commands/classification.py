@@ -67,11 +67,10 @@ def _read(
     source: Source,
 ) -> Document:
     """Returns a document; images are not read where the model looks at them."""
-    file = source.content is None and options.format in ("auto", "pdf", "image")
-    if model.modality == "image" and file:
+    if model.modality == "image" and options.format in ("auto", "pdf", "image"):
         from hushdoc.runtime.images import with_image
 
-        return with_image(source, **reading)
+        return with_image(source if source.content is None else source.content, **reading)
     return answering.read_document(source, options, reading)
 
 

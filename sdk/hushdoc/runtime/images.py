@@ -165,14 +165,14 @@ def page_pixels(document: Document, settings: ImagePreprocessing) -> Iterator[Pi
 
 
 def with_image(
-    path: str | os.PathLike[str],
+    source: str | os.PathLike[str] | bytes,
     *,
     password: str | None = None,
     limits: ReadingLimits | None = None,
     reader: str = "here",
 ) -> Document:
-    """Returns the pages of an image or PDF file without reading any word of them."""
+    """Returns the pages of an image or PDF file, by path or as bytes, reading no word of them."""
     # Readers take longer to load than a table of hashed features.
     from hushdoc.reading.drawing import open_pages
 
-    return open_pages(path, password=password, limits=limits, reader=reader)
+    return open_pages(source, password=password, limits=limits, reader=reader)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,19 @@ def test_classify_opens_images_without_ocr(
     assert run("classify", f"{home}/images", "scan.png", "--ocr", "none") == 0
     assert capfd.readouterr().out.startswith("scan: ")
     assert run("classify", f"{home}/images", "b.txt") == 3
+
+
+def test_classify_reads_no_words_of_an_image_on_standard_input(
+    home: Path, place: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Image.new("RGB", (60, 40), "white").save("blank.png")
+    scores = []
+    for name in ("blank.png", "-"):
+        piped = io.TextIOWrapper(io.BytesIO(Path("blank.png").read_bytes()))
+        monkeypatch.setattr(sys, "stdin", piped)
+        assert run("classify", f"{home}/images", name, "--ocr", "none", "--json") == 0
+        scores.append(json.loads(capfd.readouterr().out)["scores"])
+    assert scores[0] == scores[1]
 
 
 def test_classify_asks_a_table_of_hashed_features(
