@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -162,10 +163,13 @@ def new_folder(path: Path) -> Iterator[Path]:
             path.rmdir()
         os.rename(beside, path)
         _sync_folder(path.parent)
-    except OSError as error:
-        if error.errno == errno.ENOTEMPTY:
+    except Exception as error:
+        cause = _system_error(error)
+        if cause is None:
+            raise
+        if cause.errno == errno.ENOTEMPTY:
             require_free(path)
-        raise not_written(path, error) from error
+        raise not_written(path, cause) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
@@ -199,6 +203,14 @@ def not_written(path: Path, error: OSError) -> OutputWriteError:
         f"Could not write '{path}': {error.strerror or error}. Nothing half-written was left. "
         f"{advice}"
     )
+
+
+def _system_error(error: Exception) -> OSError | None:
+    """Returns what the system refused, also where a writer in Rust (safetensors) words it."""
+    if isinstance(error, OSError):
+        return error
+    worded = re.search(r"\(os error (\d+)\)$", str(error))
+    return None if worded is None else OSError(int(worded[1]), os.strerror(int(worded[1])))
 
 
 def _beside(path: Path) -> Path:

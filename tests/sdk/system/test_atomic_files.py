@@ -209,6 +209,18 @@ def test_a_limit_on_file_size_leaves_no_half_file(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+def test_a_full_disk_is_said_so_by_a_writer_in_rust_too(tmp_path: Path) -> None:
+    told = "Error while serializing: I/O error: No space left on device (os error 28)"
+    with (
+        pytest.raises(OutputWriteError, match=r"No space left on device\. .*Free some space"),
+        atomic_files.new_folder(tmp_path / "folder"),
+    ):
+        raise RuntimeError(told)  # as safetensors does, whose error is no OSError
+    assert not names(tmp_path)
+    with pytest.raises(RuntimeError, match="another"), atomic_files.new_folder(tmp_path / "folder"):
+        raise RuntimeError("another")
+
+
 def test_a_folder_that_is_a_file_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OutputWriteError), atomic_files.new_folder(tmp_path / "file" / "run"):

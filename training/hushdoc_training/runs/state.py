@@ -69,12 +69,17 @@ def require_room(folder: Path, model: nn.Module) -> None:
     """
     tensors = (*model.parameters(), *model.buffers())
     needed = _STATES * sum(value.numel() * value.element_size() for value in tensors)
-    free = shutil.disk_usage(folder).free
+    require_bytes(folder, needed, advice="go on with --resume; this process charged nothing")
+
+
+def require_bytes(folder: Path, needed: int, *, advice: str) -> None:
+    """Raises OutputWriteError where the disk that a folder stands or will stand on has less."""
+    there = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
+    free = shutil.disk_usage(there).free
     if free < needed:
         raise OutputWriteError(
             f"'{folder}' stands on a disk with {free / 1e6:.0f} MB left, and this training writes "
-            f"up to {needed / 1e6:.0f} MB there. Free some space and go on with --resume; this "
-            "process charged nothing."
+            f"up to {needed / 1e6:.0f} MB there. Free some space and {advice}."
         )
 
 
@@ -197,14 +202,8 @@ def _write(target: Path, whole: gathering.Whole, receipt: str) -> None:
     from safetensors.torch import save_file
 
     words = {_GROUPS: json.dumps(whole.numbers), _RECEIPT: receipt}
-    try:
-        with atomic_files.new_folder(target) as partial:
-            save_file(dict(whole.tensors), partial / STATE, metadata=words)
-    except Exception as error:
-        if isinstance(error, OSError) or "No space left" in str(error):
-            cause = error if isinstance(error, OSError) else OSError(28, str(error))
-            raise atomic_files.not_written(target, cause) from error
-        raise
+    with atomic_files.new_folder(target) as partial:
+        save_file(dict(whole.tensors), partial / STATE, metadata=words)
 
 
 def _read(

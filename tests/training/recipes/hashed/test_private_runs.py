@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hushdoc.errors import AnnotationError, HushdocError, OutputExistsError
+from hushdoc.errors import AnnotationError, HushdocError, OutputExistsError, OutputWriteError
 from hushdoc.hashing import FeatureScheme
 from hushdoc_training import table_checkpoint
 from hushdoc_training.crf import corpus
@@ -131,6 +132,17 @@ def test_nothing_to_learn_from_is_an_error(run: str, texts: list[Contract], tmp_
     with pytest.raises(AnnotationError, match="no sentences"):
         RUNS[run](corpus.sentence_corpus(texts, [LAW]), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_disk_without_room_for_the_table_costs_no_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = corpus.sentence_corpus(clause_contracts.contracts(20, seed=1), [LAW])
+    full = shutil.disk_usage(tmp_path)._replace(free=10_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: full)
+    with pytest.raises(OutputWriteError, match="nothing was charged"):
+        document_run(documents, tmp_path / "new" / "run")
+    assert not (tmp_path / "new").exists()
 
 
 def test_tokens_are_protected_too(tmp_path: Path) -> None:

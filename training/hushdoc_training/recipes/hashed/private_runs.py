@@ -33,6 +33,7 @@ from hushdoc_training.recipes.hashed import private_audits, private_tables
 from hushdoc_training.recipes.hashed.private_audits import Found
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.recipes.hashed.table_tasks import TableTask
+from hushdoc_training.runs import state
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.claim_words import READABLE, READING
 from hushdoc_training.runs.private_run import PrivateRun
@@ -106,6 +107,7 @@ def protect_documents(
         CheckpointError: The released table that the task goes on from does not protect documents.
         InputError: The ledger can't be read, or counts another unit or at another delta.
         OutputExistsError: The folder holds something.
+        OutputWriteError: The disk has no room for the table; nothing is charged then.
         PrivacyError: The ledger has no room for the run, its certificate would not be trusted, or
             the audit refutes what its twin claims; nothing is charged then.
         ValueError: The plan is for another unit than documents, or no table could hold its noise.
@@ -149,6 +151,12 @@ def protect_documents(
         documents_changed=documents_changed,
     )
     terms.check(plan)
+    # A table that can't be written is lost with its budget: no run of one is resumed.
+    state.require_bytes(
+        out,
+        2 * np.dtype(np.float32).itemsize * task.scheme.rows * len(task.corpus.names),
+        advice="run the same command again; nothing was charged",
+    )
     found = _audited_documents(task, plan, public, settings) if audited else Found()
     found.require_unrefuted()
     asked: dict[str, Any] = {"mode": "dp-sgd", "task": task.title, **training}
