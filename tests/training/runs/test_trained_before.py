@@ -304,6 +304,43 @@ def test_nor_has_it_one_when_it_goes_on() -> None:
     assert refused(training)
 
 
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("new_process", [False, True])
+def test_a_run_that_goes_on_knows_what_its_start_held(
+    moved: bool, new_process: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = small_model()
+    if moved:
+        trained(start)
+    records = Records(example_records(), unit="document")
+
+    def run(model: nn.Module, *, resume: bool) -> PrivateTraining[torch.Tensor]:
+        opened = PrivateRun.open(tmp_path / "run", PLAN, resume=resume)
+        with PrivateTraining(
+            PLAN,
+            model,
+            torch.optim.SGD(model.parameters(), lr=0.1),
+            records=records,
+            losses=squares(model),
+            charge=opened.charge,
+        ) as training:
+
+            def cut(number: int) -> None:
+                if number == 2 and not resume:
+                    raise KeyboardInterrupt
+
+            opened.train(training, save_every=0.0, before=cut)
+        return training
+
+    with pytest.raises(KeyboardInterrupt):
+        run(start, resume=False)
+    if new_process:
+        monkeypatch.setattr(earlier_steps, "_LEFT", {})
+    training = run(small_model(seed=1), resume=True)
+    assert training.charged == training.receipt.steps == PLAN.steps
+    assert refused(training) is moved
+
+
 def test_a_private_checkpoint_is_read_as_what_private_steps_have_left(
     small_start: start.Start, receipts: list[LabelledDocument], tmp_path: Path
 ) -> None:

@@ -35,6 +35,9 @@ _READ = "_hushdoc_read"
 _PROTECTED = "_hushdoc_read_of_protected"
 """Stands likewise in a model whose claim is about protected documents."""
 
+_NOTED = "_hushdoc_noted"
+"""What `note` keeps stands there in a model that is gone on with."""
+
 
 class Moved:
     """Parameters of one training, whose content is noted where it has moved."""
@@ -77,6 +80,16 @@ def read(model: nn.Module, claim: Claim | None) -> None:
     setattr(model, _READ, frozenset(checksums(dict(model.named_parameters())).values()))
     if claim is not None and claim.protected_data:
         setattr(model, _PROTECTED, True)
+
+
+def note(model: nn.Module, found: Mapping[str, str | None]) -> None:
+    """Keeps what `ledgers` returned of a run's start in the model that the run goes on with."""
+    setattr(model, _NOTED, dict(found))
+
+
+def noted(model: nn.Module) -> dict[str, str | None]:
+    """Returns what `note` has kept; the weights tell no longer whose steps they hold besides."""
+    return dict(getattr(model, _NOTED, {}))
 
 
 def untold(model: Any, *, claimed: bool, private: bool = True) -> tuple[str, ...]:

@@ -260,8 +260,11 @@ class PrivateTraining(Generic[Example]):
         """
         self._sum.resume(charged)
         self._receipt.resume(charged if restored is None else restored, receipt)
-        if receipt is not None and not earlier_steps.is_of_protected(self.model):
-            self._begun_with = ()  # the receipt is of the steps that are in the weights
+        if receipt is not None:  # of the steps that are in the weights, but for those before them
+            kept = self._begun_with if earlier_steps.is_of_protected(self.model) else ()
+            noted = earlier_steps.noted(self.model)
+            self._begun_with = tuple(dict.fromkeys((*kept, *noted)))
+            self._counted |= noted
         if charged == self._plan.steps:
             self._average.release()
 
