@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import hushdoc
-from hushdoc import labelled_files
+from hushdoc import evaluation, labelled_files
 from hushdoc.__main__ import main
 from hushdoc.document.document import Document
 from hushdoc.labels import LabelledDocument, Question
@@ -101,6 +101,16 @@ def test_hidden_answers_are_counted_against_a_twin(capsys: pytest.CaptureFixture
     plain = ["--members", "invented:receipt", "--documents", "2"]
     assert main([*MEMORIZATION, *plain]) == 3
     assert "expected questions with the keys" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[*PROVIDERS, "--quick"], MEMORIZATION])
+def test_what_is_counted_is_said_to_be_exact_as_scores_are(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command) == 0
+    assert capsys.readouterr().out.endswith(f"\nnote: {evaluation.NOTE}\n")
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["note"].endswith(evaluation.NOTE)
 
 
 def test_what_nobody_would_use_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

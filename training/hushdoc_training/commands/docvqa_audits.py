@@ -163,6 +163,7 @@ def _show_providers(
     members: Sequence[LabelledDocument],
     others: Sequence[LabelledDocument],
 ) -> int:
+    from hushdoc import evaluation
     from hushdoc_training.audit import memorization, provider_membership
     from hushdoc_training.data import providers
 
@@ -200,6 +201,7 @@ def _show_providers(
     for row in results:
         print(_line(row))
     print(NOTE if losses else f"{NOTE} {NO_LOSSES}")
+    print(f"note: {evaluation.NOTE}")
     return 0
 
 
@@ -207,6 +209,7 @@ def run_memorization(options: argparse.Namespace) -> int:
     """Prints how many hidden answers the model gives, and its twin does not."""
     require_installed()
     _require_used(options, options.twin)
+    from hushdoc import evaluation
     from hushdoc_training.audit import memorization
 
     model = _trained(str(options.artifact), options)
@@ -223,7 +226,11 @@ def run_memorization(options: argparse.Namespace) -> int:
         unfounded = memorization.Unfounded.of(model, twin, members)
     _warn_of_one_model(scores, twin_scores, "--twin", "nothing can count as memory")
     if options.json:
-        both = {**found.to_dict(), "unfounded": unfounded.to_dict()}
+        both = {
+            **found.to_dict(),
+            "unfounded": unfounded.to_dict(),
+            "note": evaluation.NOTE,
+        }
         print(json.dumps(both, ensure_ascii=True))
         return 0
     text = of_invented(options.members)
@@ -239,6 +246,7 @@ def run_memorization(options: argparse.Namespace) -> int:
         f"answered: {unfounded.said} by the model, {unfounded.twin_said} by its twin; with what "
         f"another document says: {unfounded.known} and {unfounded.twin_known}"
     )
+    print(f"note: {evaluation.NOTE}")
     return 0
 
 
@@ -339,11 +347,14 @@ def _utility(scores: Sequence[QuestionScore], names: set[str]) -> dict[str, floa
 def _as_json(
     results: Sequence[Result], utility: Sequence[dict[str, float]], *, losses: bool
 ) -> dict[str, Any]:
+    from hushdoc import evaluation
+
     members, others = utility
+    note = NOTE if losses else f"{NOTE} {NO_LOSSES}"
     return {
         "kind": "table",
         "epsilon_lower": None,
-        "note": NOTE if losses else f"{NOTE} {NO_LOSSES}",
+        "note": f"{note} {evaluation.NOTE}",
         "losses": losses,
         "utility": {"members": members, "others": others},
         "attacks": [result.to_dict() for result in results],
