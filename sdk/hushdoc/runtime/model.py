@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, NoReturn, Self
 
 from hushdoc import arguments
 from hushdoc.arguments import short_repr
@@ -20,7 +20,7 @@ from hushdoc.artifact.artifact import Artifact
 from hushdoc.certificate.certificate import Certificate, ModelIdentity
 from hushdoc.certificate.claim import Guarantee
 from hushdoc.document.document import Document
-from hushdoc.errors import ArtifactError, ModelClosedError, TaskMismatchError
+from hushdoc.errors import ArtifactError, InputError, ModelClosedError, TaskMismatchError
 from hushdoc.labels import LabelSet
 from hushdoc.policy.policy import Policy
 from hushdoc.runtime.asynchronous import in_thread
@@ -128,6 +128,13 @@ class Model(ABC):
     def __exit__(self, *_: object) -> None:
         """Closes the model."""
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """Raises InputError: a model that was pickled or copied would come back unchecked."""
+        raise InputError(
+            f"A {type(self).__name__} can't be pickled or copied, as no policy would be checked "
+            "where it is read. Threads share a model; let each process load the artifact."
+        )
 
     def __repr__(self) -> str:
         """Returns class, artifact, what it knows, its guarantees and its device."""

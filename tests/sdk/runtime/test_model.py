@@ -20,7 +20,7 @@ from PIL import Image
 
 import hushdoc
 from hushdoc.document.document import Document
-from hushdoc.errors import ModelClosedError
+from hushdoc.errors import InputError, ModelClosedError
 from hushdoc.runtime.extraction import Extraction
 from hushdoc.runtime.scoring import Scoring
 
@@ -189,6 +189,13 @@ def test_results_equal_their_copies_and_can_be_hashed() -> None:
             assert twin == result
             assert hash(twin) == hash(result)
         assert result != "something else"
+
+
+@pytest.mark.parametrize("name", ["fields", "table of classes"])
+def test_a_model_is_loaded_where_it_is_needed_and_never_pickled(name: str) -> None:
+    for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(InputError, match="let each process load the artifact"):
+            copied(loaded(name))
 
 
 def test_embeddings_differ_by_their_numbers_and_show_none_of_them() -> None:
