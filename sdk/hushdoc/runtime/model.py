@@ -130,11 +130,17 @@ class Model(ABC):
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        """Raises InputError: a model that was pickled or copied would come back unchecked."""
+        """Raises InputError: a model that was pickled would come back unchecked."""
         raise InputError(
-            f"A {type(self).__name__} can't be pickled or copied, as no policy would be checked "
-            "where it is read. Threads share a model; let each process load the artifact."
+            f"A {type(self).__name__} can't be pickled, as no policy would be checked where it is "
+            "read. Threads share a model; let each process load the artifact."
         )
+
+    def __copy__(self) -> Self:
+        """Returns another model of the same parts."""
+        found = object.__new__(type(self))  # eight times as fast as by what pickles it
+        vars(found).update(vars(self))
+        return found
 
     def __repr__(self) -> str:
         """Returns class, artifact, what it knows, its guarantees and its device."""
@@ -156,8 +162,7 @@ class Model(ABC):
 
     def _in_use(self) -> Self:
         """Returns the model for one call, whose parts stay until it ends, even if it is closed."""
-        used = object.__new__(type(self))  # copy.copy takes eight times as long
-        vars(used).update(vars(self))
+        used = self.__copy__()
         if used.closed:
             raise ModelClosedError(
                 f"The model {short_repr(self.certificate.model.name)} was closed and can't be "
