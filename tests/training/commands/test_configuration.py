@@ -180,6 +180,27 @@ def test_suggestions_open_no_data(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--recipe", "hundreds"], 'but for learning-rate = 0.02, scaling = "none", steps = 3'),
+        (["--recipe", "tens", "--steps", "100"], None),
+        (["--preset", "pried-kie-funsd"], "but for delta = 1e-05, sampling-rate = 0.5, steps = 3,"),
+    ],
+)
+def test_what_a_file_sets_otherwise_than_the_recipe_that_is_named_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], says: str | None
+) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(  # as the `config.toml` of a run by the recipe for tens
+        'data = "invented:form"\nscaling = "none"\nlearning-rate = 0.02\nsteps = 3\n'
+        "sampling-rate = 0.5\ndelta = 1e-5\n"
+    )
+    assert train("--config", path, *given, "--out", tmp_path / "run", "--plan") == 0
+    said = capsys.readouterr().out
+    assert ("but for" not in said) if says is None else (says in said)
+
+
+@pytest.mark.parametrize(
     ("documents", "words", "expected"),
     [
         (149, 512, (128, 0.1, 1e-5)),

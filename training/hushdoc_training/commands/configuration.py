@@ -128,6 +128,13 @@ def notes_of(options: argparse.Namespace, *settings: Any) -> dict[str, str]:
     return {CONFIGURATION: "\n".join(lines) + "\n", ENVIRONMENT: environment()}
 
 
+def set_otherwise(options: argparse.Namespace, own: Mapping[str, object]) -> str:
+    """Returns a further line of what options set otherwise than a recipe or preset; none is ''."""
+    found = {name: getattr(options, name.replace("-", "_"), None) for name in own}
+    other = [line(n, value) for n, value in found.items() if value not in (None, own[n])]
+    return f"\n            but for {', '.join(other)}" if other else ""
+
+
 def line(name: str, value: object) -> str:
     """Returns a line of TOML."""
     if isinstance(value, bool):

@@ -284,7 +284,9 @@ def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
     )
     require_small_delta(made.delta, records)
     if options.preset is not None:
-        print(f"Preset:     {options.preset} ({presets.PRESETS[options.preset].line()})")
+        preset = presets.PRESETS[options.preset]
+        other = configuration.set_otherwise(options, preset.settings)
+        print(f"Preset:     {options.preset} ({preset.line()}){other}")
     print_plan(made)
     return made
 

@@ -379,8 +379,11 @@ def require_unit(options: argparse.Namespace, start: Start) -> None:
 
 def _chosen_line(options: argparse.Namespace, chosen: recipe.Chosen) -> str:
     if options.preset is None:
-        return f"Recipe:     {chosen.line()}"
-    return f"Preset:     {options.preset} ({presets.PRESETS[options.preset].line()})"
+        other = configuration.set_otherwise(options, chosen.recipe.private_options)
+        return f"Recipe:     {chosen.line()}{other}"
+    preset = presets.PRESETS[options.preset]
+    other = configuration.set_otherwise(options, preset.settings)
+    return f"Preset:     {options.preset} ({preset.line()}){other}"
 
 
 def private(options: argparse.Namespace, start: Start | None = None) -> PrivateSettings:

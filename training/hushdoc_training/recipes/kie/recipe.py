@@ -13,7 +13,7 @@ steps, down to half of that. So few documents train few numbers.
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hushdoc import arguments
@@ -48,6 +48,14 @@ class Recipe:
     private: PrivateSettings
     plain: PlainSettings
     reason: str
+
+    @property
+    def private_options(self) -> dict[str, Any]:
+        """What it sets of a private training, by the names of its options."""
+        unsaid = {"backend", "directions", "loss_bound", "noise_distribution", "recipe"}
+        own = {name: value for name, value in asdict(self.private).items() if name not in unsaid}
+        own |= {name: getattr(self, name) for name in ("sampling_rate", "steps", "clipping_norm")}
+        return {name.replace("_", "-"): value for name, value in own.items()}
 
 
 # Tens and hundreds are what 100 to 400 invented receipts and invoices choose (docs/results.md), by
