@@ -270,6 +270,22 @@ def test_an_older_copy_of_the_ledger_is_noticed(
     assert "older copy" in found.text
 
 
+def test_an_older_copy_does_not_close_a_run_that_has_ended(
+    train: Train, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with power_cut(monkeypatch, at=3):
+        train("run")
+    older = ledger.path.read_bytes()
+    assert train("run", resume=True).charged == 5
+    ledger.path.write_bytes(older)
+    before = only(ledger)
+    with pytest.raises(PrivacyError, match="older copy") as refused:
+        train("run", resume=True)
+    assert refused.value.code == "LEDGER_BEHIND"
+    assert only(ledger) == before
+    assert not before.closed  # what it may take still counts
+
+
 def test_a_run_that_goes_on_meanwhile_makes_no_ledger_an_older_copy(
     tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

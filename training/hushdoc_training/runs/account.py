@@ -128,7 +128,7 @@ def join(run: Run, plan: PrivacyPlan, terms: Terms) -> LedgerAccount:
     ledger = terms.ledger
     if ledger is None:
         return LedgerAccount()
-    _require_newest(ledger, run)
+    require_newest(ledger, run)
     reserved = ledger.reserve(
         run.run_id,
         title=terms.title,
@@ -154,7 +154,8 @@ def announcement(statement: LedgerStatement, preview: Preview) -> str:
     )
 
 
-def _require_newest(ledger: Ledger, run: Run) -> None:
+def require_newest(ledger: Ledger, run: Run) -> None:
+    """Raises PrivacyError LEDGER_BEHIND where a run's folder knows of charges that it lacks."""
     entries = read_log(run.log)  # first: who trains there meanwhile charges the ledger first
     last = last_charge(entries)
     known = ledger.find(run.run_id)

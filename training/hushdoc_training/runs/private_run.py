@@ -446,6 +446,8 @@ def _opened(
     """Returns what the run has charged, and its account with its steps reserved."""
     ledger = None if terms is None else terms.ledger
     if run.is_finished and terms is not None:  # killed between its checkpoint and its end
+        if ledger is not None:  # an older copy would count the steps that it lacks as free
+            accounts.require_newest(ledger, run)
         account = LedgerAccount(ledger=ledger, documents=terms.documents, run_id=run.run_id)
         return FollowedCharges(plan.steps), account
     account = LedgerAccount() if terms is None else accounts.join(run, plan, terms)
