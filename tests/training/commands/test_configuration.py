@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import tomllib
@@ -13,6 +14,7 @@ import pytest
 from hushdoc.__main__ import main
 from hushdoc.commands.command_line import build_parser
 from hushdoc_training.commands import configuration
+from hushdoc_training.commands.training_options import tuned_on
 from hushdoc_training.recipes.kie.presets import PRESETS
 from hushdoc_training.runs.run_folder import CONFIGURATION, ENVIRONMENT
 
@@ -251,6 +253,18 @@ def test_suggestions_have_a_small_delta(capsys: pytest.CaptureFixture[str]) -> N
     assert "DELTA_TOO_LARGE" in capsys.readouterr().err
     assert train(*given, "--delta", "0.001") == 0
     assert "delta = 0.001" in capsys.readouterr().out
+
+
+def test_suggestions_are_of_unaccounted_tuning_on_the_corpora_of_their_paper(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train("--suggest", "--data", "nowhere", "--out", "run", *DECLARED) == 0
+    suggested = options_for(tmp_path, capsys.readouterr().out)
+    plain = options_for(tmp_path, DATA)
+    for corpus in ("cord", "xfund"):
+        assert tuned_on(argparse.Namespace(**suggested), corpus) == "unaccounted"
+        assert tuned_on(argparse.Namespace(**plain), corpus) == "none"
+    assert tuned_on(argparse.Namespace(**suggested), "labelled") == "none"
 
 
 def test_presets_set_options_that_there_are() -> None:

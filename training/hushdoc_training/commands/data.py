@@ -206,7 +206,8 @@ def _written(options: argparse.Namespace) -> None:
     if corpus in training_options.LOOKED_AT | training_options.OF_PRESETS:
         whose, how = "Defaults of training", ""
         if corpus in training_options.OF_PRESETS:
-            whose, how = "Settings of papers, which --preset takes,", " where you take them"
+            whose = "Settings of papers, which --preset and --suggest take,"
+            how = " where you take them"
         print(
             f"note: {whose} were chosen with a look at this corpus, which the file does not name: "
             f"train privately on it with --tuned-on unaccounted{how}.",

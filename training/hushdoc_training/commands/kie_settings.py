@@ -73,6 +73,12 @@ def add_configuration(parser: CommandParser) -> None:
         "file for --config; then end, without reading a document",
     )
     group.add_argument(
+        "--by-guidelines",
+        action="store_true",
+        help="say that settings are those guidelines, as the file of --suggest does: of the "
+        "corpora at which the paper chose them the certificate says so (--tuned-on)",
+    )
+    group.add_argument(
         "--plan",
         action="store_true",
         help="print the recipe, the noise that it needs and its epsilon by each accountant; then "
@@ -82,6 +88,7 @@ def add_configuration(parser: CommandParser) -> None:
         configuration.earlier,
         presets={name: preset.settings for name, preset in presets.PRESETS.items()},
     )
+    parser.mark_expert("--by-guidelines")
     parser.set_defaults(parser=parser)
 
 
@@ -108,6 +115,7 @@ def suggest(options: argparse.Namespace) -> None:
         "declared-documents": documents,
         "epsilon": options.epsilon,
         "delta": delta,
+        "by-guidelines": True,
     }
     for each in (
         guidelines.Suggestion(reason="Yours.", settings=told),

@@ -184,7 +184,7 @@ def run(options: argparse.Namespace) -> int:
         options.refuse_usage(f"--images needs a LayoutLMv3; --start {options.start} is none")
     training_kinds.choose(
         options,
-        private=("trained", "optimizer", "momentum", "decay", "dropout"),
+        private=("trained", "optimizer", "momentum", "decay", "dropout", "by-guidelines"),
         plain=("batch-size",),
     )
     noise = takes_noise(options)

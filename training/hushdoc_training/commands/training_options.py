@@ -72,7 +72,7 @@ LOOKED_AT = frozenset({"docmix", "funsd", "sroie", "wildreceipt"})
 `synthesize selection` and `diffusion`, of the others those of training."""
 
 OF_PRESETS = frozenset({"cord", "docile", "pfldocvqa", "xfund"})
-"""Corpora besides, on which papers chose the settings that --preset takes from them."""
+"""Corpora besides, on which papers chose the settings that --preset and --suggest take."""
 
 PRIVATE_DOCUMENTS = "private documents"
 """What a certificate calls documents that nobody has named: a folder's name may tell of them."""
@@ -330,16 +330,17 @@ def add_tuned_on(parser: CommandParser, group: argparse._ActionsContainer) -> No
         help="data on which settings were chosen; none: one run, fixed beforehand (default: none, "
         "but unaccounted where `train kie`, `train docvqa`, `synthesize evolution` or `federated "
         "simulate` read FUNSD, SROIE or WildReceipt, or `synthesize selection` or `diffusion` "
-        "docmix, at which their defaults were chosen, or with --preset another corpus of its "
-        "paper). Say it of files converted from these; and where a table is trained on CUAD or "
-        "20newsgroups, which no file tells",
+        "docmix, at which their defaults were chosen, or with --preset or --by-guidelines "
+        "another corpus of its paper). Say it of files converted from these; and where a table is "
+        "trained on CUAD or 20newsgroups, which no file tells",
     )
     parser.mark_expert("--tuned-on")
 
 
 def tuned_on(options: argparse.Namespace, corpus: str | None = None) -> str:
     """Returns on what settings were chosen for documents of a corpus."""
-    looked_at = LOOKED_AT | (OF_PRESETS if getattr(options, "preset", None) else frozenset())
+    of_paper = any(getattr(options, name, None) for name in ("preset", "by_guidelines"))
+    looked_at = LOOKED_AT | (OF_PRESETS if of_paper else frozenset())
     return options.tuned_on or ("unaccounted" if corpus in looked_at else "none")
 
 
