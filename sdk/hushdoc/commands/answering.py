@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar, cast
 
-from hushdoc.arguments import printable
+from hushdoc.arguments import counted, printable
 from hushdoc.commands.parsing import CommandParser, usage_errors
 from hushdoc.commands.passwords import password_from, password_option
 from hushdoc.commands.policy_options import policy_from, policy_options
@@ -217,8 +217,8 @@ def drawn(
 
     if not 0 <= page < len(document.pages):
         raise InputError(
-            f"The document has {len(document.pages)} pages, and --page asks for page {page}. "
-            "Count pages from 0."
+            f"The document has {counted(len(document.pages), 'page')}, and --page asks for page "
+            f"{page}. Count pages from 0."
         )
     # Fields on a page have a box; only those of a plain text, which has no page, have none.
     found = cast("list[PlacedField]", [item for item in fields if item.page == page])

@@ -15,7 +15,7 @@ APPROXIMATION = "no bound: an approximation by a central limit theorem, never cl
 def lines(plan: PrivacyPlan) -> list[str]:
     """Returns a table for people, in which only upper bounds stand as such."""
     wanted, made = f"noise for {plan.epsilon:g}", f"epsilon of {plan.noise_multiplier:.4g}"
-    found = [f"{'Accountant':<12}{wanted:<16}{made:<18}which is"]
+    found = [f"{'Accountant':<12}{wanted:<18}{made:<22}which is"]
     for name, epsilon in ACCOUNTANTS.items():
         if name == plan.accountant:
             noise, spent = plan.noise_multiplier, plan.spending.epsilon(plan.delta)
@@ -37,7 +37,7 @@ def lines(plan: PrivacyPlan) -> list[str]:
 
 
 def _row(name: str, noise: float, epsilon: float, what: str) -> str:
-    return f"{name.upper():<12}{noise:<16.4g}{epsilon:<18.4g}{what}"
+    return f"{name.upper():<12}{noise:<18.4g}{epsilon:<22.4g}{what}"
 
 
 def _noise_by_gdp(plan: PrivacyPlan) -> float:
