@@ -11,7 +11,7 @@ from hushdoc_command_runs import refusal, run
 from hushdoc_parties import FIRST, SERVER, plan, roster
 
 from hushdoc.signing import keys
-from hushdoc_training.commands import federated_network
+from hushdoc_training.commands import federated_network, kie_data
 from hushdoc_training.federated import roster as rosters
 from hushdoc_training.federated.roster import COORDINATOR
 from hushdoc_training.ledger.ledger import Ledger
@@ -91,6 +91,20 @@ def test_changed_documents_are_declared_to_a_ledger(
     with pytest.raises(SystemExit):
         run("federated", "client", parties / "first", *given)
     assert "--documents-changed needs --ledger" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("corpus", "warned"), [("sroie", True), ("labelled", False)])
+def test_a_client_hears_that_defaults_were_chosen_at_its_corpus(
+    corpus: str,
+    warned: bool,
+    parties: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kie_data, "corpus", lambda source: corpus)
+    given = ("--data", "forms", "--approve", ROSTER.digest, "--flower-python", sys.executable)
+    refusal("federated", "client", parties / "first", *given, "--start", parties)
+    assert ("--tuned-on unaccounted" in capsys.readouterr().err) is warned
 
 
 @pytest.mark.parametrize(

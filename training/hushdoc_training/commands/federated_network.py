@@ -32,6 +32,12 @@ NODES, ADDRESS, LOG, STATE = "nodes", "address", "network.log", "state"
 """Files of a party's folder: certificates and keys for the network alone, a folder of the nodes'
 public keys at the server, where that is reached, the courier's log, and a client's account."""
 
+LOOKED_AT = (
+    "warning: defaults were chosen with a look at this corpus, which neither the roster nor the "
+    "server knows of your documents: agree on `federated server --tuned-on unaccounted`, and "
+    "compare what the certificate says of tuning before you countersign it."
+)
+
 
 def register(actions: Subcommands) -> None:
     """Adds `server` and `client` to `hushdoc federated`."""
@@ -209,6 +215,7 @@ def run_server(options: argparse.Namespace) -> int:
 
 def run_client(options: argparse.Namespace) -> int:
     """Takes part in a run until its coordinator ends it."""
+    from hushdoc_training.commands import kie_data
     from hushdoc_training.data import dataset
     from hushdoc_training.federated.client import Limits
     from hushdoc_training.federated.flower import courier, resident
@@ -235,6 +242,8 @@ def run_client(options: argparse.Namespace) -> int:
         max_epsilon=None if anything else options.max_epsilon, max_delta=options.max_delta
     )
     limits.require(plan)  # before a document is read, and a round reserved
+    if plan.epsilon is not None and tuned_on(options, kie_data.corpus(source)) == "unaccounted":
+        print(LOOKED_AT, file=sys.stderr)
     way = Way(
         server=f"{host}:{port}",
         authority=authority,

@@ -341,7 +341,7 @@ def tuned_on(options: argparse.Namespace, corpus: str | None = None) -> str:
     """Returns on what settings were chosen for documents of a corpus."""
     of_paper = any(getattr(options, name, None) for name in ("preset", "by_guidelines"))
     looked_at = LOOKED_AT | (OF_PRESETS if of_paper else frozenset())
-    return options.tuned_on or ("unaccounted" if corpus in looked_at else "none")
+    return getattr(options, "tuned_on", None) or ("unaccounted" if corpus in looked_at else "none")
 
 
 def add_duplicates(parser: CommandParser, group: argparse._ArgumentGroup) -> None:
