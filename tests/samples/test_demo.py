@@ -20,7 +20,7 @@ OURS = re.compile(
     | A\ training\ step\ takes\ .*\.\ Training\ uses\ \d\.
     | .*\ takes\ about\ [\w ]+\ here\. | Ctrl-C\ stops,\ .*
     | Five\ minutes\ won't\ hold\ .* | command\ in\ about\ .*\ make\ demo\ QUICK=1
-    | \S+:\ done\ before | (Recipe|Plan|Labels):\ .*
+    | \S+:\ done\ before | (Recipe|Plan|Labels):\ .* | \ {12}but\ for\ .*
     | Documents\ read:\ \d+\ \(the\ labelled\ format\) | Reading\ the\ labelled\ format\.\ .*
     | ((public|private|unseen)\ )?(document|step|export)\ \d+/\d+\ .*\ left
     | (Checkpoint|Plot):\ .* | \S+:\ (secret|public|sealed\ and\ signed)\.\ .* | key\ id\ \w+

@@ -121,7 +121,7 @@ def test_the_fields_can_be_looked_at(place: Path, capfd: pytest.CaptureFixture[s
     with Image.open(place / "out.png") as image:
         assert image.getpixel((890, 440)) == (200, 255, 200)
     assert run("a.json", "--overlay", "out.png", "--page", "3") == 3
-    assert "has 1 pages" in capfd.readouterr().err
+    assert "has 1 page, and" in capfd.readouterr().err
 
 
 FIXTURES = Path(__file__).parents[1] / "reading" / "fixtures"
