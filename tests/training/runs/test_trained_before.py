@@ -65,6 +65,20 @@ def charging(ledger: Ledger, run: str) -> Callable[[int], object]:
     return lambda number: ledger.charge(run, number)
 
 
+def require_taken_by_no_run(run: PrivateRun, model: nn.Module) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    records = Records(example_records(), unit="document")
+    with (
+        PrivateTraining(
+            PLAN, model, optimizer, records=records, losses=squares(model), charge=run.charge
+        ) as training,
+        pytest.raises(PrivacyError) as found,
+    ):
+        run.train(training)
+    assert found.value.code == "TRAINED_BEFORE"
+    assert training.charged == 0
+
+
 def refused(training: PrivateTraining[torch.Tensor]) -> bool:
     try:
         receipts.claim_of(training, "pages")
@@ -131,16 +145,7 @@ def test_a_run_with_a_ledger_takes_no_start_that_a_training_without_charges_has_
     trained(model)
     terms = Terms(declared=Declared(name="pages"), documents="d", title="t", ledger=ledger)
     run = PrivateRun.open(tmp_path / "run", PLAN, terms=terms)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    records = Records(example_records(), unit="document")
-    with (
-        PrivateTraining(
-            PLAN, model, optimizer, records=records, losses=squares(model), charge=run.charge
-        ) as training,
-        pytest.raises(PrivacyError) as found,
-    ):
-        run.train(training)
-    assert found.value.code == "TRAINED_BEFORE"
+    require_taken_by_no_run(run, model)
 
 
 def test_a_run_with_a_loop_of_its_own_takes_no_moved_start(tmp_path: Path) -> None:
@@ -148,17 +153,7 @@ def test_a_run_with_a_loop_of_its_own_takes_no_moved_start(tmp_path: Path) -> No
     trained(model)
     terms = Terms(declared=Declared(name="pages"), documents="d", title="t")
     run = PrivateRun.open(tmp_path / "run", PLAN, terms=terms)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    records = Records(example_records(), unit="document")
-    with (
-        PrivateTraining(
-            PLAN, model, optimizer, records=records, losses=squares(model), charge=run.charge
-        ) as training,
-        pytest.raises(PrivacyError) as found,
-    ):
-        run.train(training)
-    assert found.value.code == "TRAINED_BEFORE"
-    assert training.charged == 0
+    require_taken_by_no_run(run, model)
 
 
 def test_the_best_of_several_begin_each_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,9 +85,9 @@ class LedgerStatement:
     """What a ledger says of all its runs, in the order of reservation; claims are made from it.
 
     `mechanism` is what they spend of each `unit`, and of no larger one. `ledger_id` names the file
-    and stays with the trainer. The `commitment` is that of
-    the ledger, whatever documents its runs read. Of `read_runs` somebody saw un-noised numbers, and
-    did not declare them unused: what came after may have been chosen by them.
+    and stays with the trainer. The `commitment` is that of the ledger, whatever documents its runs
+    read. Of `read_runs` somebody saw un-noised numbers, and did not declare them unused: what came
+    after may have been chosen by them.
     """
 
     mechanism: Sequence
