@@ -280,6 +280,29 @@ def test_what_was_read_with_a_claim_of_protected_documents_has_none_of_its_own(
     assert refused(trained(nn.Sequential(model) if wrapped else model))
 
 
+@pytest.mark.parametrize("same", [False, True])
+def test_a_ledger_counts_a_checkpoint_that_was_charged_to_it_alone(
+    same: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledgers = [
+        Ledger.create(tmp_path / name, data="pages", epsilon=9, delta=1e-5) for name in ("a", "b")
+    ]
+    of_start = ledgers[0] if same else ledgers[1]
+    charging(ledgers[0], "another model")
+    first = trained(small_model(seed=1), charging(of_start, "first"))
+    claim = receipts.claim_of(first, "pages", ledger=of_start.statement())
+    monkeypatch.setattr(earlier_steps, "_LEFT", {})  # as in another process
+    model = small_model()
+    earlier_steps.read(model, claim)
+    training = trained(model, charging(ledgers[0], "second"))
+    if same:
+        receipts.claim_of(training, "pages", ledger=ledgers[0].statement())
+        return
+    with pytest.raises(PrivacyError) as found:
+        receipts.claim_of(training, "pages", ledger=ledgers[0].statement())
+    assert found.value.code == "TRAINED_BEFORE"
+
+
 def test_nor_has_it_one_when_it_goes_on() -> None:
     model = small_model()
     earlier_steps.read(model, receipts.claim_of(trained(small_model(seed=1)), "pages"))

@@ -33,7 +33,8 @@ _READ = "_hushdoc_read"
 """What `read` keeps stands there in a model, so that copies of the model have it too."""
 
 _PROTECTED = "_hushdoc_read_of_protected"
-"""Stands likewise in a model whose claim is about protected documents."""
+"""Stands likewise in a model whose claim is about protected documents: the commitment of the one
+ledger that counts them, '' without."""
 
 _NOTED = "_hushdoc_noted"
 """What `note` keeps stands there in a model that is gone on with."""
@@ -67,19 +68,26 @@ def ledgers(model: nn.Module) -> dict[str, str | None]:
     named = dict(model.named_parameters())
     found = checksums(named) if _LEFT else {}
     left = {name: _LEFT[value] for name, value in found.items() if value in _LEFT}
-    return {**dict.fromkeys(named), **left} if is_of_protected(model) else left
+    for known in _protected(model):
+        left = {name: left.get(name) or known for name in named}
+    return left
 
 
 def is_of_protected(model: nn.Module) -> bool:
     """Returns whether a model, or a part of it, was read with a claim of protected documents."""
-    return any(hasattr(module, _PROTECTED) for module in model.modules())
+    return bool(_protected(model))
+
+
+def _protected(model: nn.Module) -> list[str]:
+    return [getattr(part, _PROTECTED) for part in model.modules() if hasattr(part, _PROTECTED)]
 
 
 def read(model: nn.Module, claim: Claim | None) -> None:
     """Notes what a model holds that was just read with its claim, which tells of all of it."""
     setattr(model, _READ, frozenset(checksums(dict(model.named_parameters())).values()))
     if claim is not None and claim.protected_data:
-        setattr(model, _PROTECTED, True)
+        found = {data.commitment or "" for data in claim.protected_data}
+        setattr(model, _PROTECTED, found.pop() if len(found) == 1 else "")
 
 
 def note(model: nn.Module, found: Mapping[str, str | None]) -> None:

@@ -331,9 +331,9 @@ class PrivateTraining(Generic[Example]):
         """Names of parameters that an earlier private training of this process had moved."""
         return self._begun_with
 
-    def begun_outside(self, ledger: str) -> tuple[str, ...]:
-        """Returns those of them whose earlier steps a ledger is known not to count, by its id."""
-        counted = (None, ledger)
+    def begun_outside(self, *ledger: str) -> tuple[str, ...]:
+        """Returns those of them that a ledger is known not to count, by its id and commitment."""
+        counted = (None, *ledger)
         return tuple(
             name for name in self._begun_with if self._counted.get(name, "") not in counted
         )

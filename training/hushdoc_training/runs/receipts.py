@@ -195,7 +195,7 @@ def claim_of(
     trained.plan.require_executed(receipt)
     earlier = trained.begun_with
     if ledger is not None and ledger.num_runs > 1:
-        earlier = trained.begun_outside(ledger.ledger_id)
+        earlier = trained.begun_outside(ledger.ledger_id, ledger.commitment)
     if earlier:
         raise earlier_steps.refused(earlier)
     details = trained.claim_details(name)
