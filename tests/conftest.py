@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import signal
+import tempfile
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -29,6 +32,44 @@ gc.set_threshold(20_000, 20, 20)
 
 # Some tests import onnxruntime themselves, and none may have it send anything.
 telemetry.keep_off()
+
+_MEMORY = Path("/dev/shm")
+"""Files that stay in memory, on Linux. The product waits until a disk has what it writes, up
+to half of a test's time on a slow one."""
+
+_FREE_BYTES = 6 << 30
+"""Of memory, for its use: a half of the tests leaves some hundred megabytes until its end."""
+
+
+def _in_memory() -> Path | None:
+    """Keeps temporary files of tests, and of what they start, in memory where it is roomy."""
+    if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK):
+        return None
+    found = os.statvfs(_MEMORY)
+    if found.f_flag & os.ST_NOEXEC or found.f_bavail * found.f_frsize < _FREE_BYTES:
+        return None
+    folder = tempfile.mkdtemp(prefix="tests-", dir=_MEMORY)
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    return Path(folder)
+
+
+_temporary = _in_memory()
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """Frees the memory, unless files may show why a test failed."""
+    if _temporary is not None and exitstatus in (
+        pytest.ExitCode.OK,
+        pytest.ExitCode.NO_TESTS_COLLECTED,
+    ):
+        shutil.rmtree(_temporary, ignore_errors=True)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Says where files of failed tests are."""
+    if _temporary is not None and _temporary.exists():
+        terminalreporter.write_line(f"Temporary files stay in memory until you delete {_temporary}")
+
 
 # A shell without job control, such as make's, has what it runs in the background ignore Ctrl-C,
 # and with it every process that a test starts and interrupts.

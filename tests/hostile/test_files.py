@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+import tempfile
 from pathlib import Path
 
 from hushdoc_corruption import MODEL, Act, Refused, Scene, acceptances, cases, flip, refusals
@@ -43,7 +44,7 @@ def _zeros_of_equal_size(scene: Scene) -> None:
 def _bind_socket(scene: Scene) -> None:
     path = _replace(scene, "labels.json")
     # A socket's path may have 108 letters only, so it is bound by a short one.
-    short = Path("/tmp") / f"hostile-{os.getpid()}"
+    short = Path(tempfile.gettempdir()) / f"hostile-{os.getpid()}"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(short))
     short.rename(path)
