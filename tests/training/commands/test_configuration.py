@@ -110,6 +110,19 @@ def test_an_option_given_goes_before_what_it_excludes(tmp_path: Path) -> None:
     assert found["epsilon"] == 20.0
 
 
+def test_a_file_declares_no_overlap_for_its_own_data_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = DATA + 'public-overlap = "none"\n'
+    for given in (("--data", "other"), ("--start=runs/other",)):
+        with pytest.raises(SystemExit):
+            options_for(tmp_path, text, *given)
+        assert 'declares public-overlap "none" for' in capsys.readouterr().err
+        assert options_for(tmp_path, text, *given, "--public-overlap", "none")
+        assert options_for(tmp_path, DATA + 'public-overlap = "unknown"\n', *given)
+    assert options_for(tmp_path, text, "--data", "invented:receipt", "--seed", "2")
+
+
 def test_two_keys_that_exclude_each_other_are_wrong_usage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

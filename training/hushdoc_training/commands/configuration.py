@@ -23,6 +23,9 @@ from hushdoc_training.commands import training_options
 
 _NEVER_SET = ("help", "help-all", "config")
 _PATHS = ("data", "start", "test", "schema", "ledger", "synthetic", "image-encoder")
+_LEARNED_FROM = ("data", "start", "synthetic", "image-encoder")
+"""What a file's `public-overlap` speaks of (docs/adr/0025)."""
+
 _OF_ONE_RUN = ("out", "resume", "plan", "suggest", "quiet")
 """What a run does not leave in its configuration: they are of one call of the command."""
 
@@ -51,17 +54,22 @@ def earlier(
 
     Raises:
         InputError: BAD_CONFIG, where the file can't be read, or a key of it is unknown, stands
-            twice or has a value of another type; the message names the line and the nearest key.
+            twice or has a value of another type (the message names the line and the nearest key),
+            or it declares no overlap for other data than the command line names.
     """
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     first.add_argument("--config", nargs="?")
     first.add_argument("--preset", nargs="?")
+    for name in _LEARNED_FROM:
+        first.add_argument(f"--{name}", nargs="?")
     named, _ = first.parse_known_args(list(given))
     options = options_of(parser)
     read = {} if named.config is None else _read(Path(named.config), options)
     preset = presets.get(named.preset or read.get("preset", ""), {})
     taken = _given(options, given)
     note_typed(parser, given)
+    if read.get("public-overlap") == "none" and id(options["public-overlap"]) not in taken:
+        _require_declared_of(vars(named), read)
     arguments: list[str] = []
     for layer in (read, preset):
         names = {
@@ -72,6 +80,19 @@ def earlier(
         arguments = [*_arguments(options, layer, names), *arguments]
         taken |= {id(options[name]) for name in names}
     return arguments
+
+
+def _require_declared_of(named: Mapping[str, Any], read: Mapping[str, Any]) -> None:
+    """Refuses a file that declares no overlap, where the command line names other data than it."""
+    for name in _LEARNED_FROM:
+        value = named[name.replace("-", "_")]
+        if value is not None and value != read.get(name, value):
+            raise InputError(
+                f"--{name} is '{printable(value)}', and the configuration declares public-overlap "
+                f"\"none\" for '{printable(read[name])}'. Give --public-overlap for what is read "
+                "now.",
+                code="BAD_CONFIG",
+            )
 
 
 def note_typed(parser: CommandParser, given: Sequence[str]) -> list[str]:
