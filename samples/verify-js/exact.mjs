@@ -142,12 +142,13 @@ function deltas(ran, epsilons, half, size, removed, tilt) {
     if (work > MOST_WORK) return { bounds: epsilons.map(() => Infinity), tilt };
     const { grid, beyond: outside } = lossGrid(step, width, size, removed);
     const mean = (order) =>
-      grid.reduce((sum, mass, i) => sum + mass * Math.exp(order * loss(i)), 0);
+      grid.reduce((sum, mass, i) => (mass ? sum + mass * Math.exp(order * loss(i)) : sum), 0);
     orders.forEach((order, k) => { growth[k] += step.count * Math.log(mean(order)); });
     const weight = mean(tilt);
     scale += step.count * Math.log(weight);
     const [re, im] = fourier(
-      grid.map((mass, i) => (mass * Math.exp(tilt * loss(i))) / weight), new Float64Array(size));
+      grid.map((mass, i) => mass && (mass * Math.exp(tilt * loss(i))) / weight),
+      new Float64Array(size));
     for (let i = 0; i < size; i++) {
       sizes[i] += step.count * Math.log(Math.hypot(re[i], im[i]));
       angles[i] += step.count * Math.atan2(im[i], re[i]);
@@ -175,12 +176,11 @@ function deltas(ran, epsilons, half, size, removed, tilt) {
   return { bounds, tilt: orders[chances.indexOf(Math.min(...chances))] };
 }
 
-/** Returns the discrete Fourier transform of a power of two of numbers (Stockham). */
+/** Returns the Fourier transform of a power of two of numbers (Stockham) and overwrites them. */
 function fourier(re, im) {
   const size = re.length, half = size / 2;
-  let [a, b] = [re, im];
+  let [a, b, c, d] = [re, im, new Float64Array(size), new Float64Array(size)];
   for (let length = half, stride = 1; length >= 1; length /= 2, stride *= 2) {
-    const [c, d] = [new Float64Array(size), new Float64Array(size)];
     for (let block = 0; block < length; block++) {
       const cos = Math.cos((Math.PI * block) / length), sin = -Math.sin((Math.PI * block) / length);
       for (let from = block * stride; from < (block + 1) * stride; from++) {
@@ -192,7 +192,7 @@ function fourier(re, im) {
         d[to + stride] = x * sin + y * cos;
       }
     }
-    [a, b] = [c, d];
+    [a, b, c, d] = [c, d, a, b];
   }
   return [a, b];
 }

@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 import hushdoc_builders as build
+import hushdoc_javascript
 import hushdoc_mutation
 import hushdoc_small_order
 import pytest
@@ -682,14 +683,17 @@ def _verdict_js(
     beside = folder.parent
     (beside / "trust.json").write_bytes(store)
     (beside / "policy.json").write_text(json.dumps(LIMITS | (limits or {})))
-    command: list[str | Path] = ["node", SAMPLE / "verify.mjs", folder, "--now", NOW.isoformat()]
-    command += ["--trust", beside / "trust.json", "--policy", beside / "policy.json"]
-    command += ["--exact", SAMPLE / "exact.mjs"] if exact else []
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
-    assert done.returncode in (0, 1), done.stderr
-    assert done.stderr == ""
-    assert done.stdout.startswith("ACCEPTED: " if done.returncode == 0 else "REFUSED: ")
-    return done.returncode == 0, done.stdout
+    said = hushdoc_javascript.verdict(
+        folder,
+        trust=beside / "trust.json",
+        policy=beside / "policy.json",
+        now=NOW,
+        exact=exact,
+    )
+    assert said.code in (0, 1), said.stderr
+    assert said.stderr == ""
+    assert said.stdout.startswith("ACCEPTED: " if said.code == 0 else "REFUSED: ")
+    return said.code == 0, said.stdout
 
 
 def _verdict_py(
