@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,12 @@ class Losses:
     mass: Array
     at_infinity: float = 0.0
     excess: float = 0.0
+
+    @cached_property
+    def ends(self) -> tuple[int, int] | None:
+        """The places of the first and the last mass, if there is any; what is no number counts."""
+        used = np.flatnonzero(self.mass)
+        return (int(used[0]), int(used[-1])) if len(used) else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -83,7 +83,7 @@ def sampled_gaussian(rate: float, noise: float, orders: tuple[float, ...]) -> tu
     if inverse_square(noise) > 1e9:
         return tuple(ceiling.tolist())
     whole = {int(value) for value in (*np.floor(order), *np.ceil(order)) if value > 1}
-    log_a = {value: _log_a_integer(rate, noise, value) for value in sorted(whole)} | {1: 0.0}
+    log_a = _log_a_integers(rate, noise, sorted(whole)) | {1: 0.0}
     below, above = np.floor(order), np.ceil(order)
     low = np.asarray([log_a[int(value)] for value in below])
     high = np.asarray([log_a[int(value)] for value in above])
@@ -95,17 +95,19 @@ def sampled_gaussian(rate: float, noise: float, orders: tuple[float, ...]) -> tu
     return tuple(np.clip(bound / (order - 1), SMALLEST, ceiling).tolist())
 
 
-def _log_a_integer(rate: float, noise: float, order: int) -> float:
-    """Log A(a) for an integer order: A - 1 as a sum of positive terms (MTZ19 section 3.3)."""
-    index = np.arange(2, order + 1, dtype=np.float64)
-    exponent = (index * index - index) * (inverse_square(noise) / 2)
-    log_terms = (
-        _log_binomials(order)[2:]
-        + index * math.log(rate)
-        + (order - index) * math.log1p(-rate)
-        + _log_expm1(exponent)
-    )
-    return float(np.logaddexp(0.0, _log_sum(log_terms)))
+def _log_a_integers(rate: float, noise: float, orders: list[int]) -> dict[int, float]:
+    """Log A(a) for integer orders: A - 1 as a sum of positive terms (MTZ19 section 3.3)."""
+    index = np.arange(2, max(orders, default=1) + 1, dtype=np.float64)
+    sampled, left = index * math.log(rate), math.log1p(-rate)
+    # What all orders share takes most of the time.
+    apart = _log_expm1((index * index - index) * (inverse_square(noise) / 2))
+    found = {}
+    for order in orders:
+        used = slice(order - 1)
+        log_terms = _log_binomials(order)[2:] + sampled[used]
+        log_terms = log_terms + (order - index[used]) * left + apart[used]
+        found[order] = float(np.logaddexp(0.0, _log_sum(log_terms)))
+    return found
 
 
 @lru_cache(maxsize=256)

@@ -81,14 +81,13 @@ def _step_cumulants(losses: Losses, spacing: float, theta: float) -> Cumulants:
 
 def _tilted(losses: Losses, spacing: float, theta: float) -> tuple[Array, float]:
     """A distribution tilted by theta and scaled to a sum of 1, and the logarithm of that scale."""
+    if losses.ends is None:
+        # All of it lies at infinity, which is counted elsewhere.
+        return np.eye(1, len(losses.mass))[0], math.log(SMALLEST)
     exponent = (losses.first + np.arange(len(losses.mass))) * (spacing * theta)
-    used = losses.mass > 0
-    largest = float(np.max(exponent[used])) if np.any(used) else 0.0
+    largest = max(float(exponent[end]) for end in losses.ends)
     found = losses.mass * np.exp(np.minimum(exponent - largest, 0.0))
     total = float(np.sum(found))
-    if total == 0:
-        # All of it lies at infinity, which is counted elsewhere.
-        return np.eye(1, len(found))[0], math.log(SMALLEST)
     return found / total, largest + math.log(total)
 
 
@@ -137,20 +136,21 @@ def _step_spectrum(losses: Losses, spacing: float, theta: float, length: int) ->
 
 
 def _product_spectrum(parts: Iterable[tuple[Spectrum, float]], length: int) -> Spectrum:
-    log_values = np.zeros(length // 2 + 1, dtype=np.complex128)
-    log_bound = np.zeros(length // 2 + 1)
-    relative = np.zeros(length // 2 + 1)
+    log_size, angle, log_bound, relative = np.zeros((4, length // 2 + 1))
     log_moment = log_error = 0.0
     for part, count in parts:
-        size = np.abs(part.values) + part.error
-        log_values += count * np.log(np.where(part.values == 0, 1e-300, part.values))
+        size = np.abs(part.values)
+        # A complex logarithm takes longer than its two parts.
+        log_size += count * np.log(np.maximum(size, 1e-300))
+        angle += count * np.angle(part.values)
+        size += part.error
         log_bound += count * np.log(size)
         # (x + e)^n - x^n is at most n e (x + e)^(n - 1).
         relative += count * (part.error / size + 8 * _EPS)
         log_moment += count * part.log_moment
         log_error += count * part.log_error
     return Spectrum(
-        values=np.exp(np.minimum(log_values.real, 0.0) + 1j * log_values.imag),
+        values=np.exp(np.minimum(log_size, 0.0) + 1j * angle),
         error=np.exp(np.minimum(log_bound, 0.0)) * np.minimum(relative, 2.0),
         log_moment=log_moment,
         log_error=log_error + _EPS * abs(log_moment),
