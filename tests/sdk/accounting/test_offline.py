@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from functools import lru_cache
 
 import pytest
 
@@ -47,10 +48,17 @@ BOTH_BY_PLD: dict[str, Mechanism] = {
 BOTH_BY_RDP: dict[str, Mechanism] = {name: tuned(name) for name in ("logarithmic", "geometric")}
 
 
-@pytest.mark.parametrize("adjacency", ["add-remove", "zero-out"])
-@pytest.mark.parametrize("name", BOTH_BY_PLD)
+@lru_cache
+def the_library_s(name: str, adjacency: str) -> float | None:
+    return offline.epsilon(BOTH_BY_PLD[name], DELTA, adjacency=adjacency)
+
+
+@pytest.mark.parametrize(
+    ("name", "adjacency"),
+    [*((name, "add-remove") for name in BOTH_BY_PLD), ("several", "zero-out")],
+)
 def test_both_exact_engines_agree(name: str, adjacency: str) -> None:
-    second = offline.epsilon(BOTH_BY_PLD[name], DELTA, adjacency=adjacency)
+    second = the_library_s(name, adjacency)
     ours = pld.epsilon(BOTH_BY_PLD[name], DELTA, adjacency=adjacency)
     assert second == pytest.approx(ours, rel=2e-3)
     # What the exact engine proves, the second one confirms; and the fast one all the more.
@@ -61,11 +69,11 @@ def test_both_exact_engines_agree(name: str, adjacency: str) -> None:
 
 @pytest.mark.parametrize("name", ["gaussian", "repeated gaussian", "all records"])
 def test_both_exact_engines_agree_where_a_record_is_replaced(name: str) -> None:
-    second = offline.epsilon(BOTH_BY_PLD[name], DELTA, adjacency="replace-one")
+    second = the_library_s(name, "replace-one")
     ours = pld.epsilon(BOTH_BY_PLD[name], DELTA, adjacency="replace-one")
     assert second == pytest.approx(ours, rel=2e-3)
     # Twice the norm is half the noise: far above the epsilon of adding or removing.
-    added = offline.epsilon(BOTH_BY_PLD[name], DELTA)
+    added = the_library_s(name, "add-remove")
     assert added is not None
     assert second is not None
     assert second > 1.8 * added
@@ -73,8 +81,8 @@ def test_both_exact_engines_agree_where_a_record_is_replaced(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["one sample", "sampled steps", "several"])
 def test_replacing_a_sampled_record_lies_within_our_bounds(name: str) -> None:
-    second = offline.epsilon(BOTH_BY_PLD[name], DELTA, adjacency="replace-one")
-    added = offline.epsilon(BOTH_BY_PLD[name], DELTA)
+    second = the_library_s(name, "replace-one")
+    added = the_library_s(name, "add-remove")
     assert second is not None
     assert added is not None
     assert added < second <= pld.epsilon(BOTH_BY_PLD[name], DELTA, adjacency="replace-one")

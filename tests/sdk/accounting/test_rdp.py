@@ -90,7 +90,10 @@ def test_it_never_says_less_than_the_exact_accountant(
     assert found <= renyi.get_epsilon(delta) * (1 + 1e-3)
 
 
-@pytest.mark.parametrize("rate", [1e-6, 1e-3, 1 / 7, 0.9, 0.9999])
+@pytest.mark.parametrize(
+    "rate",
+    [1e-6, 1 / 7, 0.9999, *(pytest.param(rate, marks=pytest.mark.slow) for rate in (1e-3, 0.9))],
+)
 @pytest.mark.parametrize("noise", [0.3, 1.5, 30.0])
 @pytest.mark.parametrize(
     "order",
@@ -104,13 +107,14 @@ def test_no_order_is_below_the_integral(rate: float, noise: float, order: float)
         points = {-40 * s, mpmath.mpf(0), mpmath.mpf(order), order + 10 * s, order + 40 * s}
         if abs(split) < 40 * s:
             points.add(split)
+        twice = 2 * s * s
         exact = mpmath.quad(
             lambda z: (
-                mpmath.npdf(z, 0, s)
-                * ((1 - q) + q * mpmath.exp((2 * z - 1) / (2 * s * s))) ** order
+                mpmath.exp(-z * z / twice)
+                * ((1 - q) + q * mpmath.exp((2 * z - 1) / twice)) ** order
             ),
             sorted(points),
-        )
+        ) / mpmath.sqrt(mpmath.pi * twice)
         expected = float(mpmath.log(exact) / (mpmath.mpf(order) - 1))
     found = float(rdp.rdp(run_of(rate, noise, 1), [order])[0])
     assert found >= expected * (1 - 1e-12)

@@ -26,7 +26,7 @@ def integral(rate: float, noise: float, size: int, order: float, *, with_first: 
                 w * mpmath.exp((2 * b * x - b * b) / (2 * s * s)) for b, w in enumerate(weights)
             )
             power = mpmath.mpf(order) if with_first else 1 - mpmath.mpf(order)
-            return mpmath.npdf(x, 0, s) * sum(terms) ** power
+            return mpmath.exp(-x * x / (2 * s * s)) * sum(terms) ** power
 
         points = [
             -30 * s,
@@ -37,14 +37,15 @@ def integral(rate: float, noise: float, size: int, order: float, *, with_first: 
             order * size + 10 * s,
             order * size + 30 * s,
         ]
-        return float(mpmath.log(mpmath.quad(value, points)) / (mpmath.mpf(order) - 1))
+        moment = mpmath.quad(value, points) / (s * mpmath.sqrt(2 * mpmath.pi))
+        return float(mpmath.log(moment) / (mpmath.mpf(order) - 1))
 
 
 @pytest.mark.parametrize("rate", [1e-3, pytest.param(0.14, marks=pytest.mark.slow), 0.8])
 @pytest.mark.parametrize("noise", [0.8, 3.0])
 @pytest.mark.parametrize("size", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_no_order_is_below_the_integral(rate: float, noise: float, size: int) -> None:
-    orders = (1.25, 2.0, 3.5, 6.0)
+    orders = (1.25, 2.0, 6.0)
     found = grouped_gaussian(rate, noise, size, orders)
     for order, bound in zip(orders, found, strict=True):
         exact = max(integral(rate, noise, size, order, with_first=way) for way in (True, False))
