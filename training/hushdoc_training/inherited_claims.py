@@ -28,6 +28,11 @@ STARTED_FROM = "startedFrom"
 """The key of a claim's `training` under which that of the model stands that training went on from.
 """
 
+LEDGER_RUNS = "ledgerRuns"
+"""The key of a claim's `training` under which the runs of a ledger stand that it counts: for each
+event of its transcript a mark that tells nothing but which run it is, also from one of a copy of
+the ledger that went another way."""
+
 OBSERVES = (
     "the final weights and everything else in the artifact, and the synthetic documents that they "
     "were trained on"
@@ -89,6 +94,7 @@ def claim_of(
             **training,
             SETS: [*steps_of(claim.training), _step(documents, step)],
             "documents": dict(claim.training),
+            **ledger_runs(claim),
         },
         utility={},
     )
@@ -115,6 +121,11 @@ def steps_of(training: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     before = training.get(STARTED_FROM)
     earlier = steps_of(before) if isinstance(before, Mapping) else ()
     return (*earlier, *(step for step in training.get(SETS, ()) if step not in earlier))
+
+
+def ledger_runs(claim: Claim) -> dict[str, Any]:
+    """Returns the entry of a claim's `training` for the runs that it counts; nothing without."""
+    return {name: runs for name, runs in claim.training.items() if name == LEDGER_RUNS}
 
 
 def is_inherited(claim: Claim | None) -> bool:

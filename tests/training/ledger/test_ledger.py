@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -248,7 +249,9 @@ def test_a_preview_says_what_the_reservation_will_and_reserves_nothing(ledger: L
     preview = ledger.require_room(step=QUIETER, steps=7, documents="d")
     assert len(ledger.runs()) == 1
     reserve(ledger, "second", 7, step=QUIETER)
-    assert ledger.statement() == preview
+    reserved = ledger.statement()
+    assert replace(reserved, marks=preview.marks) == preview
+    assert preview.marks == (reserved.marks[0], "")
     with pytest.raises(PrivacyError) as refused:
         ledger.require_room(step=STEP, steps=500, documents="d")
     assert refused.value.code == "BUDGET_EXCEEDED"

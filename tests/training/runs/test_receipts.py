@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import PrivacyError
 from hushdoc.policy.rules import _sampled_as_accounted
+from hushdoc_training.inherited_claims import LEDGER_RUNS
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.receipt import NOISE_DISTRIBUTIONS
@@ -243,3 +245,38 @@ def test_a_release_of_the_same_ledger_counts_once_also_where_copies_count_otherw
     both = continued.added(pages, released)
     assert both.guarantees[0].epsilon == pages.guarantees[0].epsilon
     assert both.transcripts == pages.transcripts
+    assert both.training[LEDGER_RUNS] == pages.training[LEDGER_RUNS]
+    # Which of the ledger's runs it counts no certificate of an earlier version says.
+    older = replace(released, training={})
+    assert len(continued.added(pages, older).transcripts["training"].events) == 3  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("reserved_before", [False, True])
+def test_a_copy_of_the_ledger_that_went_another_way_counts_no_equal_run_of_the_other(
+    tmp_path: Path, reserved_before: bool
+) -> None:
+    def reserve(ledger: Ledger, run: str) -> None:
+        ledger.reserve(run, title="", step=PLAN.step, steps=20, claim="c", documents="d")
+
+    def finish(ledger: Ledger, run: str, *, steps: int = 20) -> None:
+        ledger.charge(run, steps)
+        ledger.close(run, reason="finished")
+
+    ledger = Ledger.create(tmp_path / "ledger", data="forms", epsilon=20, delta=1e-5)
+    if reserved_before:
+        reserve(ledger, "first")
+    shutil.copy(tmp_path / "ledger", tmp_path / "copy")
+    copy = Ledger.open(tmp_path / "copy")
+    if not reserved_before:
+        reserve(ledger, "first")
+    finish(ledger, "first")
+    released = claim_by(PLAN, "forms", ledger=ledger.statement())
+    if reserved_before:
+        finish(copy, "first", steps=1)  # given up there
+    for run in ("other", "second"):
+        reserve(copy, run)
+        finish(copy, run)
+    both = continued.added(claim_by(PLAN, "forms", ledger=copy.statement()), released)
+    counted = copy.mechanism().events
+    assert both.transcripts["training"] == Sequence(events=(PLAN.mechanism(), *counted))
+    assert LEDGER_RUNS not in both.training  # whose transcript is of no ledger alone

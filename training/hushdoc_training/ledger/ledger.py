@@ -408,8 +408,10 @@ class Ledger:
         return pld.epsilon(mechanism, self.delta) if mechanism.events else 0.0
 
     def _statement(self, runs: tuple[LedgerRun, ...], mechanism: Sequence) -> LedgerStatement:
+        marks = [run.mark for run in runs if run.counted]
         return LedgerStatement(
             mechanism=mechanism,
+            marks=(*marks, *[""] * (len(mechanism.events) - len(marks))),
             unit=self.unit,
             ledger_id=self.ledger_id,
             commitment=self.commitment(self.ledger_id),

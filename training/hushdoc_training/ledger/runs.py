@@ -20,7 +20,8 @@ class LedgerRun:
     """One run as the ledger knows it.
 
     `charged` is the last step that was charged; all up to it count, lost ones included. `reads` are
-    its un-noised numbers that somebody saw, each with the declaration that it is unused or "".
+    its un-noised numbers that somebody saw, each with the declaration that it is unused or "". The
+    `mark` is the seal of its reservation, which no run of a copy that went another way has.
     """
 
     number: int
@@ -33,6 +34,7 @@ class LedgerRun:
     claim: str
     commitment: str
     at: str
+    mark: str
     reads: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -84,13 +86,15 @@ class Spent:
 class LedgerStatement:
     """What a ledger says of all its runs, in the order of reservation; claims are made from it.
 
-    `mechanism` is what they spend of each `unit`, and of no larger one. `ledger_id` names the file
-    and stays with the trainer. The `commitment` is that of the ledger, whatever documents its runs
-    read. Of `read_runs` somebody saw un-noised numbers, and did not declare them unused: what came
-    after may have been chosen by them.
+    `mechanism` is what they spend of each `unit`, and of no larger one, and `marks` are of the runs
+    of its events, "" of one that is not reserved yet. `ledger_id` names the file and stays with the
+    trainer. The `commitment` is that of the ledger, whatever documents its runs read. Of
+    `read_runs` somebody saw un-noised numbers, and did not declare them unused: what came after may
+    have been chosen by them.
     """
 
     mechanism: Sequence
+    marks: tuple[str, ...]
     unit: str
     ledger_id: str
     commitment: str
@@ -148,6 +152,7 @@ def _read(database: sqlite3.Connection, path: Path, key: bytes, row: tuple[Any, 
     charged = [row[1] for row in storage.rows(database, path, "charges", key, last)]
     closings = storage.rows(database, path, "closings", key, f"WHERE run = {number}")
     reads = storage.rows(database, path, "reads", key, f"WHERE run = {number}")
+    mark = "SELECT seal FROM chain WHERE place = (SELECT place FROM runs WHERE number = ?)"
     whole = [number, values["reserved"], *charged]
     texts = [text for name, text in values.items() if name not in ("number", "reserved")]
     if not all(isinstance(value, int) and value > 0 for value in whole):
@@ -158,6 +163,7 @@ def _read(database: sqlite3.Connection, path: Path, key: bytes, row: tuple[Any, 
         **{**values, "step": _step(step, path, number)},
         charged=charged[0] if charged else 0,
         closed=bool(closings),
+        mark=str(database.execute(mark, (number,)).fetchone()[0]),
         reads=tuple((what, declared) for _, what, declared, _ in reads),
     )
 

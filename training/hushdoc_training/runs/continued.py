@@ -16,7 +16,7 @@ from hushdoc.certificate.audit_reports import Audit
 from hushdoc.certificate.claim import Claim, Guarantee
 from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc_training import inherited_claims
-from hushdoc_training.inherited_claims import STARTED_FROM
+from hushdoc_training.inherited_claims import LEDGER_RUNS, STARTED_FROM
 from hushdoc_training.privacy.claims import TRANSCRIPT
 from hushdoc_training.runs import claim_words, document_units
 
@@ -48,9 +48,10 @@ def added(claim: Claim, before: Claim) -> Claim:
     """Returns the claim of a DP training that went on from a DP model: both are added up.
 
     `claim` is of the further training alone, or of all runs in its ledger. Where a ledger of the
-    same documents holds the earlier run as well, it is counted there and not again; a ledger that
-    was set back does not. Where copies of a document count otherwise in the two, the guarantee is
-    for one without copies, for which both hold.
+    same documents holds the earlier runs as well, they are counted there and not again; a ledger
+    that was set back, or a copy that went another way, does not, whatever its settings. Where
+    copies of a document count otherwise in the two, the guarantee is for one without copies, for
+    which both hold.
     """
     (earlier,), (new,) = one_guarantee(before), one_guarantee(claim)
     unit = document_units.common(earlier.unit_definition, new.unit_definition)
@@ -65,7 +66,7 @@ def added(claim: Claim, before: Claim) -> Claim:
     # Of other documents besides, the earlier events are not all of this ledger, however alike.
     of = {data.commitment for data in (*before.protected_data, *claim.protected_data)}
     same = len(of) == 1 and None not in of
-    known = same and _holds(_transcript(claim, new), _transcript(before, earlier))
+    known = same and _holds(_runs(claim, new), _runs(before, earlier))
     both = listed_together(claim, before)
     new = replace(_with_terms_of(earlier, new), unit_definition=unit)
     if earlier.delta is not None and new.delta is not None and earlier.delta < new.delta:
@@ -76,6 +77,7 @@ def added(claim: Claim, before: Claim) -> Claim:
     return replace(
         both,
         guarantees=(_composed(new, earlier, claim, before),),
+        training={name: told for name, told in both.training.items() if name != LEDGER_RUNS},
         transcripts={TRANSCRIPT: _mechanism(before, earlier, claim, new)},
     )
 
@@ -91,8 +93,7 @@ def without_privacy(claim: Claim, before: Claim | None) -> Claim:
         return claim
     if inherited_claims.is_inherited(before):
         if not claim.protected_data:
-            both = listed_together(claim, before)
-            return replace(both, guarantees=before.guarantees, transcripts=before.transcripts)
+            return _kept(claim, before)
         if inherited_claims.is_inherited(claim):
             return _of_both_sets(claim, before)
     if not _has_no_privacy(before):
@@ -115,9 +116,19 @@ def _of_both_sets(claim: Claim, before: Claim) -> Claim:
     """
     known = inherited_claims.steps_of(before.training)
     if all(step in known for step in inherited_claims.steps_of(claim.training)):
-        both = listed_together(claim, before)
-        return replace(both, guarantees=before.guarantees, transcripts=before.transcripts)
+        return _kept(claim, before)
     return added(claim, before)
+
+
+def _kept(claim: Claim, before: Claim) -> Claim:
+    """Returns the claim of training that spent nothing more: the start's guarantee holds."""
+    both = listed_together(claim, before)
+    return replace(
+        both,
+        guarantees=before.guarantees,
+        transcripts=before.transcripts,
+        training={**both.training, **inherited_claims.ledger_runs(before)},
+    )
 
 
 def carries(claim: Claim, before: Claim | None) -> bool:
@@ -205,9 +216,19 @@ def _composed(new: Guarantee, earlier: Guarantee, claim: Claim, before: Claim) -
     )
 
 
-def _holds(ledger: Mechanism, earlier: Mechanism) -> bool:
-    """Returns whether a ledger counts earlier events and more; a copy set back would not."""
-    return _counts(ledger, earlier) and len(_events(ledger)) > len(_events(earlier))
+def _runs(claim: Claim, guarantee: Guarantee) -> frozenset[tuple[str, Mechanism]]:
+    """Returns the runs that a claim says its ledger counts, by mark, and what each may spend."""
+    marks, events = claim.training.get(LEDGER_RUNS), _events(_transcript(claim, guarantee))
+    if not isinstance(marks, list | tuple) or len(marks) != len(events):
+        return frozenset()
+    return frozenset(zip(map(str, marks), events, strict=True))
+
+
+def _holds(
+    ledger: frozenset[tuple[str, Mechanism]], earlier: frozenset[tuple[str, Mechanism]]
+) -> bool:
+    """Returns whether a ledger counts earlier runs and more; a copy set back would not."""
+    return bool(earlier) and earlier < ledger
 
 
 def _counts(all_events: Mechanism, earlier: Mechanism) -> bool:

@@ -19,6 +19,7 @@ from hushdoc.certificate import dp_guarantee
 from hushdoc.certificate.claim import Claim, DataAccess, Guarantee, PublicData
 from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import PrivacyError
+from hushdoc_training.inherited_claims import LEDGER_RUNS
 from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy import claims, earlier_steps
 from hushdoc_training.privacy.claims import TRANSCRIPT
@@ -377,7 +378,12 @@ def _drafted(found: Numbers, declared: Declared, ledger: LedgerStatement | None)
             *declared.accesses,
         ),
         transcripts={TRANSCRIPT: found.mechanism if ledger is None else ledger.mechanism},
-        training={**declared.training, **found.settings, "noise": RNG},
+        training={
+            **declared.training,
+            **found.settings,
+            "noise": RNG,
+            **({} if ledger is None else {LEDGER_RUNS: list(ledger.marks)}),
+        },
         caveats=(
             *claim_words.caveats(found, tuning),
             *declared.caveats,

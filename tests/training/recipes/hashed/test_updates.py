@@ -15,6 +15,7 @@ from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import CheckpointError
 from hushdoc_training.crf import claims
+from hushdoc_training.inherited_claims import LEDGER_RUNS
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.hashed import private_tables, updates
 from hushdoc_training.runs import continued
@@ -64,6 +65,7 @@ def test_a_ledger_that_was_set_back_counts_nothing_of_the_first_training() -> No
             claim,
             protected_data=(replace(data, commitment="ab" * 32),),
             transcripts={"training": Sequence(events=counted)},
+            training={LEDGER_RUNS: [str(each) for each in epsilons]},
         )
 
     first = of_one_ledger(private("mail", 3), 3)
@@ -84,13 +86,18 @@ def test_a_ledger_counts_nothing_of_what_other_documents_spent_by_the_same_setti
                 replace(data, name=f"mail {each}", commitment=each * 32) for each in commitments
             ),
             transcripts={"training": Sequence(events=tuple(events))},
+            training={LEDGER_RUNS: ["one", "two"]},
         )
 
     # Once on each of two ledgers, and then on the first, which another run had charged alike.
     first = of_ledgers(private("mail", 3), "ab", "cd")
     later = of_ledgers(private("mail", 3), "ab")
     events = (*later.transcripts["training"].events, private("mail", 2).transcripts["training"])  # type: ignore[union-attr]
-    later = replace(later, transcripts={"training": Sequence(events=events)})
+    later = replace(
+        later,
+        transcripts={"training": Sequence(events=events)},
+        training={LEDGER_RUNS: ["one", "two", "three"]},
+    )
     both = continued.added(later, first)
     assert len(both.transcripts["training"].events) == 5  # type: ignore[union-attr]
 
@@ -109,6 +116,7 @@ def test_events_are_the_earlier_ones_in_the_same_ledger_alone(
             claim,
             protected_data=(replace(data, commitment=commitment and commitment * 32),),
             transcripts={"training": Sequence(events=spent)},
+            training={LEDGER_RUNS: [str(each) for each in epsilons]},
         )
 
     both = continued.added(
@@ -156,10 +164,14 @@ def test_what_the_first_assumes_and_left_uncovered_stays_so_also_in_a_ledger() -
         private("mail", 2),
         protected_data=(shared,),
         transcripts={"training": Sequence(events=events)},
+        training={LEDGER_RUNS: ["first", "second"]},
     )
     for both in (
         continued.added(private("mail", 2), first),
-        continued.added(in_ledger, replace(first, protected_data=(shared,))),
+        continued.added(
+            in_ledger,
+            replace(first, protected_data=(shared,), training={LEDGER_RUNS: ["first"]}),
+        ),
     ):
         assert len(both.transcripts["training"].events) == 2  # type: ignore[union-attr]
         assert not both.guarantees[0].covers_all_private_accesses
