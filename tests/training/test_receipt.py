@@ -111,6 +111,12 @@ def test_a_receipt_survives_its_text() -> None:
         {"noise_distribution": "laplace"},
         {"private_reads": [1]},
         {"private_reads": None},
+        {"begun_with": None},
+        {"begun_with": [["weight", []]]},
+        {"begun_with": [["weight", "ab:3"]]},
+        {"begun_with": [["weight", [3]]]},
+        {"begun_with": [[1, ["ab:3"]]]},
+        {"begun_with": ["weight"]},
         {"another": 1},
     ],
     ids=str,
@@ -120,6 +126,28 @@ def test_a_receipt_that_says_what_nothing_executed_is_refused(change: dict[str, 
     with pytest.raises(PrivacyError) as refused:
         Receipt.from_json(json.dumps({**told, **change}).encode())
     assert refused.value.code == "NO_RECEIPT"
+
+
+def test_what_a_start_held_is_written_only_where_there_is_something() -> None:
+    """So that receipts of earlier versions are read, and are the same bytes today."""
+    meter = metered()
+    older = meter.receipt().to_json()
+    assert b"begun_with" not in older
+    assert Receipt.from_json(older) == meter.receipt()
+    meter.begin_with((("weight", ("ab:3", "")),))
+    held = meter.receipt()
+    assert held.begun_with == (("weight", ("", "ab:3")),)
+    assert Receipt.from_json(held.to_json()) == held != Receipt.from_json(older)
+    assert held.told() == Receipt.from_json(older).told()
+
+
+def test_a_whole_run_began_with_what_any_part_did() -> None:
+    first, second = metered(3), metered(4)
+    first.begin_with((("weight", ("ab:3",)), ("bias", ("",))))
+    second.begin_with((("weight", ("cd:1",)),))
+    second.go_on(first.receipt())
+    both = (("bias", ("",)), ("weight", ("ab:3", "cd:1")))
+    assert second.begun_with == second.receipt().begun_with == both
 
 
 def test_damaged_text_is_no_receipt() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from hushdoc.accounting.calibration import DIGITS
 from hushdoc.errors import PrivacyError
 from hushdoc_training import receipt as receipts
-from hushdoc_training.receipt import Origin, Receipt
+from hushdoc_training.receipt import Held, Origin, Receipt
 
 _DOWNWARDS = Context(prec=DIGITS, rounding=ROUND_FLOOR)
 
@@ -32,6 +32,7 @@ class Meter:
         self._noted: dict[str, Any] = {}
         self._reads: dict[str, None] = {}
         self._steps = 0
+        self._begun_with: Held = ()
         self._earlier: Receipt | None = None
 
     def drawn(self, rate: float, coins: Origin) -> None:
@@ -71,6 +72,16 @@ class Meter:
     def read(self, purpose: str) -> None:
         """Notes that an un-noised private number was read, and what for."""
         self._reads[purpose] = None
+
+    def begin_with(self, held: Held) -> None:
+        """Notes what the weights hold of other private trainings, instead of what was noted."""
+        self._begun_with = receipts.held_in_all(held)
+
+    @property
+    def begun_with(self) -> Held:
+        """What the start held of other private trainings, that of an earlier part included."""
+        earlier = () if self._earlier is None else self._earlier.begun_with
+        return receipts.held_in_all(earlier, self._begun_with)
 
     def go_on(self, earlier: Receipt) -> None:
         """Notes that the training goes on from weights that an earlier part of it left."""
@@ -114,6 +125,7 @@ class Meter:
                 planned_steps=self._planned_steps,
                 privacy_unit=self._privacy_unit,
                 private_reads=tuple(self._reads),
+                begun_with=self._begun_with,
                 **noted,
             )
         except (KeyError, TypeError, ValueError) as error:

@@ -48,8 +48,15 @@ NOISE_DISTRIBUTIONS = {
 DIFFERENCE = 1e-9
 """How far (relative) what ran may lie from what was planned: some roundings, and no more."""
 
+BEGUN_WITH = "begun_with"
+"""The field that is written only where it holds something."""
+
 MAX_READS = 64
 """Most different reads of private numbers that a receipt lists."""
+
+Held = tuple[tuple[str, tuple[str, ...]], ...]
+"""Parameters that hold what earlier private steps have left, by name, each with where these were
+charged: the mark of a ledger's run and its last step, as "mark:step", or "" of no ledger."""
 
 _WRITTEN = object()
 """What the makers of receipts show, so that none is made by accident."""
@@ -101,6 +108,8 @@ class Receipt:
         noise_distribution: One of NOISE_DISTRIBUTIONS.
         invocations: How often the training was begun or gone on with.
         private_reads: What un-noised private numbers were read for, each in words.
+        begun_with: What the start held of other private trainings. Ledgers stay with the trainer,
+            and so does this.
     """
 
     noise_multiplier: float
@@ -115,6 +124,7 @@ class Receipt:
     noise_distribution: str
     invocations: int = 1
     private_reads: tuple[str, ...] = ()
+    begun_with: Held = ()
     written: InitVar[object] = None
 
     def __post_init__(self, written: object) -> None:
@@ -170,9 +180,14 @@ class Receipt:
         """Returns a receipt of what a meter noted; nothing else calls this."""
         return cls(**executed, written=_WRITTEN)
 
+    def told(self) -> dict[str, Any]:
+        """Returns what others may see of it, in plain data."""
+        return {name: value for name, value in asdict(self).items() if name != BEGUN_WITH}
+
     def to_json(self) -> bytes:
         """Returns the text of a run folder; `from_json` reads it."""
-        return json.dumps(asdict(self), sort_keys=True).encode()
+        held = {BEGUN_WITH: self.begun_with} if self.begun_with else {}
+        return json.dumps({**self.told(), **held}, sort_keys=True).encode()
 
     @classmethod
     def from_json(cls, content: bytes) -> Self:
@@ -180,7 +195,7 @@ class Receipt:
         try:
             found = strict_json.loads(content, what="The receipt")
             expected = {field.name for field in fields(cls)}
-            if not isinstance(found, dict) or found.keys() != expected:
+            if not isinstance(found, dict) or {*found, BEGUN_WITH} != expected:
                 raise ValueError(f"expected the keys {', '.join(sorted(expected))}")
             return cls(**_typed(found), written=_WRITTEN)
         except (HushdocError, TypeError, ValueError) as error:
@@ -206,6 +221,8 @@ def merged(receipts: Iterable[Receipt]) -> Receipt:
                 whole[name] += value
             elif name == "private_reads":
                 whole[name] = tuple(dict.fromkeys((*whole[name], *value)))
+            elif name == BEGUN_WITH:
+                whole[name] = held_in_all(whole[name], value)
             elif whole[name] != value:
                 raise PrivacyError(
                     f"A run was gone on with otherwise than it began: {name} is {value!r} after "
@@ -217,6 +234,14 @@ def merged(receipts: Iterable[Receipt]) -> Receipt:
         raise PrivacyError(f"The receipts of a run do not fit together: {error}") from error
 
 
+def held_in_all(*parts: Held) -> Held:
+    """Returns what was held by any of several starts, in one order."""
+    found: dict[str, set[str]] = {}
+    for name, charged in (one for held in parts for one in held):
+        found.setdefault(name, set()).update(charged)
+    return tuple((name, tuple(sorted(found[name]))) for name in sorted(found))
+
+
 def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns plain values as a receipt's fields."""
     typed = dict(values)
@@ -226,7 +251,18 @@ def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
     if len(reads) > MAX_READS or not all(isinstance(read, str) and read for read in reads):
         raise ValueError(f"private_reads is {arguments.short_repr(reads)}; expected words.")
     typed["private_reads"] = tuple(reads)
+    if BEGUN_WITH in typed:
+        typed[BEGUN_WITH] = held_in_all(tuple(_held(*one) for one in typed[BEGUN_WITH]))
     return typed
+
+
+def _held(name: object, charged: Any) -> tuple[str, tuple[str, ...]]:
+    known = isinstance(charged, list | tuple) and all(isinstance(one, str) for one in charged)
+    if not (isinstance(name, str) and charged and known):
+        raise ValueError(
+            f"{BEGUN_WITH} has {arguments.short_repr(name)}; expected names, each with its charges"
+        )
+    return name, tuple(charged)
 
 
 def _require_numbers(**numbers: float) -> None:

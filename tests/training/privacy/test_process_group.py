@@ -103,7 +103,7 @@ def test_a_process_outside_of_the_group_trains_nothing(ranks: Ranks) -> None:
 
 def test_no_process_claims_what_the_first_one_has_trained_before(ranks: Ranks) -> None:
     for found in ranks:
-        assert "what an earlier private training had left (0.weight" in found["trained before"]
+        assert "what an earlier private training had left (0.bias" in found["trained before"]
 
 
 @pytest.mark.parametrize(

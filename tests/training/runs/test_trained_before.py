@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +20,13 @@ from hushdoc.errors import OutputWriteError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import inherited_claims
 from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.federated import testimony
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import claims, earlier_steps
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.records import Records
+from hushdoc_training.receipt import Receipt
 from hushdoc_training.recipes import federated_parties, starts
 from hushdoc_training.recipes.kie import start
 from hushdoc_training.recipes.kie.settings import PrivateSettings
@@ -119,21 +123,51 @@ def test_a_ledger_of_both_counts_both(tmp_path: Path) -> None:
     assert (claim.guarantees[0].epsilon or 0) > 1.2 * PLAN.epsilon
 
 
-@pytest.mark.parametrize("ledger_of_first", [None, "", "another"])
+def refused_by(ledger: Ledger, training: PrivateTraining[torch.Tensor]) -> bool:
+    try:
+        receipts.claim_of(training, "pages", ledger=ledger.statement())
+    except PrivacyError as error:
+        return error.code == "TRAINED_BEFORE"
+    return False
+
+
+@pytest.mark.parametrize("first", ["charged nowhere", "a file", "another ledger", "a copy", "it"])
 def test_a_ledger_of_two_other_runs_does_not_count_what_none_or_another_does(
-    ledger_of_first: str | None, tmp_path: Path
+    first: str, tmp_path: Path
 ) -> None:
     ledger = Ledger.create(tmp_path / "ledger", data="pages", epsilon=9, delta=1e-5)
+    other = Ledger.create(tmp_path / "other", data="pages", epsilon=9, delta=1e-5)
     charging(ledger, "another model")
+    shutil.copy(tmp_path / "ledger", tmp_path / "copy")
+    charge = {
+        "charged nowhere": lambda: None,
+        "a file": lambda: PrivateRun.open(tmp_path / "run", PLAN).charge,
+        "another ledger": lambda: charging(other, "first"),
+        "a copy": lambda: charging(Ledger.open(tmp_path / "copy"), "first"),
+        "it": lambda: charging(ledger, "first"),
+    }[first]()
     model = small_model()
-    moved = earlier_steps.Moved(dict(model.named_parameters()))
-    trained(model)  # charged nowhere
-    if ledger_of_first is not None:  # as a recipe's run without a ledger, or with another one
-        moved.end(dict(model.named_parameters()), ledger=ledger_of_first)
+    trained(model, charge)
     training = trained(model, charging(ledger, "second"))
-    with pytest.raises(PrivacyError) as found:
-        receipts.claim_of(training, "pages", ledger=ledger.statement())
-    assert found.value.code == "TRAINED_BEFORE"
+    assert refused_by(ledger, training) is (first != "it")
+
+
+@pytest.mark.parametrize("part", ["all of it", "the output layer"])
+def test_what_was_trained_in_between_takes_along_what_it_began_with(
+    part: str, tmp_path: Path
+) -> None:
+    """The second training's steps are in the ledger, and not the first's, which it went on from."""
+    ledger = Ledger.create(tmp_path / "ledger", data="pages", epsilon=9, delta=1e-5)
+    model, last = small_model(), small_model(seed=1)
+    trained(model)  # charged nowhere
+    if part == "all of it":
+        trained(model, charging(ledger, "second"))
+        last = model
+    else:
+        model[0].requires_grad_(False)
+        trained(model, charging(ledger, "second"))
+        last[2].load_state_dict(model[2].state_dict())
+    assert refused_by(ledger, trained(last, charging(ledger, "third")))
 
 
 def test_a_run_with_a_ledger_takes_no_start_that_a_training_without_charges_has_moved(
@@ -301,6 +335,57 @@ def test_a_ledger_counts_a_checkpoint_that_was_charged_to_it_alone(
     with pytest.raises(PrivacyError) as found:
         receipts.claim_of(training, "pages", ledger=ledgers[0].statement())
     assert found.value.code == "TRAINED_BEFORE"
+
+
+def test_a_ledger_that_counts_a_checkpoint_does_not_count_what_has_moved_it_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="pages", epsilon=9, delta=1e-5)
+    first = trained(small_model(seed=1), charging(ledger, "first"))
+    claim = receipts.claim_of(first, "pages", ledger=ledger.statement())
+    monkeypatch.setattr(earlier_steps, "_LEFT", {})
+    model = small_model()
+    earlier_steps.read(model, claim)
+    trained(model)  # charged nowhere
+    assert refused_by(ledger, trained(model, charging(ledger, "third")))
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("new_process", [False, True])
+def test_a_training_that_is_resumed_by_its_receipt_knows_what_its_start_held(
+    moved: bool, new_process: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = small_model()
+    if moved:
+        trained(model)
+    written = b""
+    for charged in (0, 1, 2):
+        if new_process and charged:
+            monkeypatch.setattr(earlier_steps, "_LEFT", {})
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        records = Records(example_records(), unit="document")
+        with PrivateTraining(
+            PLAN, model, optimizer, records=records, losses=squares(model)
+        ) as training:
+            if charged:
+                training.resume(charged, receipt=Receipt.from_json(written))
+            training.step()
+            written = training.receipt.to_json()
+    assert refused(training) is moved
+    assert (b"begun_with" in written) is moved
+
+
+def test_what_a_start_held_stays_with_the_trainer(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="pages", epsilon=9, delta=1e-5)
+    model = small_model()
+    for run in ("first", "second"):
+        training = trained(model, charging(ledger, run))
+    assert training.receipt.begun_with
+    claim = receipts.claim_of(training, "pages", ledger=ledger.statement())
+    assert "begun_with" not in claim.training["receipt"]
+    said = testimony.Testimony.of(3, training.receipt, None).executed
+    assert said == json.loads(json.dumps(training.receipt.told()))
+    assert "begun_with" not in (said or {})
 
 
 def test_nor_has_it_one_when_it_goes_on() -> None:

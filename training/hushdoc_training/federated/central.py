@@ -66,6 +66,7 @@ class ProviderTraining(Generic[Example]):
         self._lattice = lattice.of_truncated(
             norm=plan.clipping_norm, noise_multiplier=plan.noise_multiplier
         )
+        self._charges = None if charge is None else earlier_steps.Charges(charge)
         self._update = ProviderUpdates(
             ClientPlan(
                 privacy_unit=plan.privacy_unit,
@@ -79,7 +80,7 @@ class ProviderTraining(Generic[Example]):
             records=records,
             losses=losses,
             local=local,
-            charge=charge,
+            charge=self._charges,
             trial_records=trial_records,
         )
         self._tensors = trained_tensors(model)
@@ -89,7 +90,7 @@ class ProviderTraining(Generic[Example]):
         self._receipt = ReceiptKept(self._update.meter, self.view)
         self._left: Weights | None = None
         self._moved = earlier_steps.Moved(self._tensors)
-        self._ledger = "" if charge is None else None  # no ledger counts what is charged nowhere
+        self._update.meter.begin_with(earlier_steps.begun_with(model))
 
     def __enter__(self) -> Self:
         """Returns itself."""
@@ -97,7 +98,9 @@ class ProviderTraining(Generic[Example]):
 
     def __exit__(self, *_: object) -> None:
         """Ends the training, of which nothing is held; a later one knows what it has moved."""
-        self._moved.end(self._tensors, ledger=self._ledger)
+        own = {""} if self._charges is None else self._charges.charged
+        held = earlier_steps.charged_in(self._update.meter.begun_with)
+        self._moved.end(self._tensors, charged=held.union(own))
 
     @property
     def plan(self) -> PrivacyPlan:
@@ -137,6 +140,8 @@ class ProviderTraining(Generic[Example]):
         self._update.resume(charged)
         self._receipt.resume(charged if restored is None else restored, receipt)
         self._left = None
+        if receipt is not None and not earlier_steps.is_of_protected(self.model):
+            self._update.meter.begin_with(())
         if charged == self._plan.steps:
             self._update.end()
 

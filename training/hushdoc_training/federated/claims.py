@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from hushdoc.accounting.mechanism import Mechanism
@@ -213,7 +213,7 @@ def _executed(plan: FederatedPlan, executed: Executed) -> Numbers:
         floating_point=NOISE_DISTRIBUTIONS[some.noise_distribution],
         delta=plan.delta or 0.0,
         accountant=plan.accountant,
-        settings={"receipt": asdict(some)},
+        settings={"receipt": some.told()},
         private_reads=tuple(dict.fromkeys(reads)),
     )
 

@@ -57,8 +57,9 @@ class Testimony(Record):
     @classmethod
     def of(cls, taken: int, receipt: Receipt | None, checks: ClaimDetails | None) -> Testimony:
         """Returns the testimony of a client."""
-        plain = None if receipt is None else strict_json.loads(receipt.to_json(), what="A receipt")
-        return cls(taken=taken, executed=plain, checks=checks)
+        plain = None if receipt is None else strict_json.dumps(receipt.told())
+        executed = None if plain is None else strict_json.loads(plain, what="A receipt")
+        return cls(taken=taken, executed=executed, checks=checks)
 
     @property
     def receipt(self) -> Receipt | None:

@@ -31,6 +31,7 @@ import math
 import re
 import secrets
 import sqlite3
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,6 +49,9 @@ from hushdoc_training.ledger.runs import LedgerRun, LedgerStatement, Spent, comp
 
 ADJACENCIES = ("add-remove",)
 """Relations between neighbouring data sets that a ledger counts."""
+
+LAST_CHARGE = ContextVar("LAST_CHARGE", default="")
+"""What was charged last here, to any ledger: the run's mark and the step, as "mark:step"."""
 
 MAX_TEXT = 200
 """Longest name or title (characters)."""
@@ -300,7 +304,9 @@ class Ledger:
                     code="NOT_RESERVED",
                 )
             storage.add(database, "charges", self.salt, (run.number, step, _now()))
-            return _head(database)
+            made = _head(database)
+        LAST_CHARGE.set(f"{run.mark}:{step}")
+        return made
 
     def close(self, run_id: str, *, reason: str) -> LedgerRun:
         """Ends a run for good and frees what it reserved but did not charge; repeatable."""

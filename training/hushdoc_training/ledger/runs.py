@@ -102,6 +102,16 @@ class LedgerStatement:
     delta: float
     read_runs: int = 0
 
+    def counts(self, charged: str) -> bool:
+        """Returns whether a run is among them up to a step, of its mark and that, "mark:step"."""
+        mark, _, step = charged.rpartition(":")
+        counted = {
+            known: event.count
+            for known, event in zip(self.marks, self.mechanism.events, strict=True)
+            if known and isinstance(event, Composed)
+        }
+        return step.isdecimal() and int(step) <= counted.get(mark, 0)
+
     @property
     def num_runs(self) -> int:
         """How many runs took or may take a step."""

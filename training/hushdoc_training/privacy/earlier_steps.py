@@ -11,7 +11,7 @@ documents is added up where a recipe goes on from it, and no claim of other step
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -19,25 +19,49 @@ from torch import nn
 
 from hushdoc.certificate.claim import Claim
 from hushdoc.errors import PrivacyError
+from hushdoc_training.inherited_claims import LEDGER_RUNS
+from hushdoc_training.ledger.ledger import LAST_CHARGE
+from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy.ownership import some
 from hushdoc_training.privacy.released_state import checksums
+from hushdoc_training.receipt import Held
 
-_LEFT: dict[int, str | None] = {}
-"""Checksums of parameters as private steps left them, each with the id of the ledger that counts
-these steps: "" of none, None where nobody said."""
+_NOWHERE = frozenset({""})
 
-_LEFT_OPENLY: dict[int, str | None] = {}
+_LEFT: dict[int, frozenset[str]] = {}
+"""Checksums of parameters as private steps left them, each with where all steps were charged that
+they hold, as `receipt.Held` has it."""
+
+_LEFT_OPENLY: dict[int, frozenset[str]] = {}
 """The same of trainings without privacy, which no ledger counts."""
 
 _READ = "_hushdoc_read"
 """What `read` keeps stands there in a model, so that copies of the model have it too."""
 
 _PROTECTED = "_hushdoc_read_of_protected"
-"""Stands likewise in a model whose claim is about protected documents: the commitment of the one
-ledger that counts them, '' without."""
+"""Stands likewise in a model whose claim is about protected documents: where all steps that the
+claim counts were charged."""
 
-_NOTED = "_hushdoc_noted"
-"""What `note` keeps stands there in a model that is gone on with."""
+
+class Charges:
+    """Charges steps, and notes which runs of which ledgers count them."""
+
+    def __init__(self, charge: Callable[[int], object]) -> None:
+        """Begins with none charged."""
+        self._charge = charge
+        self._last: dict[str, str] = {}
+
+    def __call__(self, step: int) -> None:
+        """Charges a step."""
+        LAST_CHARGE.set("")
+        self._charge(step)
+        charged = LAST_CHARGE.get()
+        self._last[charged.rpartition(":")[0]] = charged
+
+    @property
+    def charged(self) -> frozenset[str]:
+        """Where steps were charged by this process, in all; "" where it has seen none."""
+        return frozenset(self._last.values()) or _NOWHERE
 
 
 class Moved:
@@ -48,29 +72,36 @@ class Moved:
         self._before = {*checksums(parameters).values()}
         self._left = _LEFT if private else _LEFT_OPENLY
 
-    def end(self, parameters: Mapping[str, torch.Tensor], *, ledger: str | None = None) -> None:
-        """Notes contents that none had before, under whatever name; once more does no harm."""
+    def end(
+        self, parameters: Mapping[str, torch.Tensor], *, charged: Iterable[str] = _NOWHERE
+    ) -> None:
+        """Notes contents that none had before, under whatever name; once more does no harm.
+
+        `charged` says where all steps were that they hold, those of the start included.
+        """
         for value in {*checksums(parameters).values()} - self._before:
-            self._left[value] = self._left.get(value) if ledger is None else ledger
+            self._left[value] = self._left.get(value, frozenset()).union(charged)
 
 
-def begun_with(model: nn.Module, *, ledger: str | None = None) -> tuple[str, ...]:
-    """Returns the names of a model's parameters that hold what private steps have left.
-
-    With a ledger's id those alone whose steps another one is known to count, or none.
-    """
-    counted = () if ledger is None else (None, ledger)
-    return tuple(name for name, known in ledgers(model).items() if known not in counted)
-
-
-def ledgers(model: nn.Module) -> dict[str, str | None]:
-    """Returns the parameters that hold what private steps have left, and which ledger counts it."""
+def begun_with(model: nn.Module) -> Held:
+    """Returns the parameters that hold what private steps have left, and where these count."""
     named = dict(model.named_parameters())
     found = checksums(named) if _LEFT else {}
-    left = {name: _LEFT[value] for name, value in found.items() if value in _LEFT}
-    for known in _protected(model):
-        left = {name: left.get(name) or known for name in named}
-    return left
+    held = {name: _LEFT[value] for name, value in found.items() if value in _LEFT}
+    for charged in _protected(model):
+        held = {name: held.get(name, frozenset()) | charged for name in named}
+    return tuple((name, tuple(sorted(held[name]))) for name in sorted(held))
+
+
+def charged_in(held: Held) -> frozenset[str]:
+    """Returns where all steps were charged that anything of a start holds."""
+    return frozenset(one for _, charged in held for one in charged)
+
+
+def uncounted(held: Held, ledger: LedgerStatement | None) -> tuple[str, ...]:
+    """Returns the names of parameters that hold steps which a ledger does not count."""
+    counted = {one for one in charged_in(held) if ledger is not None and ledger.counts(one)}
+    return tuple(name for name, charged in held if not counted.issuperset(charged))
 
 
 def is_of_protected(model: nn.Module) -> bool:
@@ -78,7 +109,7 @@ def is_of_protected(model: nn.Module) -> bool:
     return bool(_protected(model))
 
 
-def _protected(model: nn.Module) -> list[str]:
+def _protected(model: nn.Module) -> list[frozenset[str]]:
     return [getattr(part, _PROTECTED) for part in model.modules() if hasattr(part, _PROTECTED)]
 
 
@@ -86,18 +117,17 @@ def read(model: nn.Module, claim: Claim | None) -> None:
     """Notes what a model holds that was just read with its claim, which tells of all of it."""
     setattr(model, _READ, frozenset(checksums(dict(model.named_parameters())).values()))
     if claim is not None and claim.protected_data:
-        found = {data.commitment or "" for data in claim.protected_data}
-        setattr(model, _PROTECTED, found.pop() if len(found) == 1 else "")
+        setattr(model, _PROTECTED, _charged_by(claim))
 
 
-def note(model: nn.Module, found: Mapping[str, str | None]) -> None:
-    """Keeps what `ledgers` returned of a run's start in the model that the run goes on with."""
-    setattr(model, _NOTED, dict(found))
-
-
-def noted(model: nn.Module) -> dict[str, str | None]:
-    """Returns what `note` has kept; the weights tell no longer whose steps they hold besides."""
-    return dict(getattr(model, _NOTED, {}))
+def _charged_by(claim: Claim) -> frozenset[str]:
+    """Returns which steps of which runs a claim counts, where it says so of all of them."""
+    marks, transcripts = claim.training.get(LEDGER_RUNS), [*claim.transcripts.values()]
+    events = getattr(transcripts[0], "events", ()) if len(transcripts) == 1 else ()
+    if not isinstance(marks, list | tuple) or len(marks) != len(events):
+        return _NOWHERE
+    runs = zip(marks, events, strict=True)
+    return frozenset(f"{mark}:{getattr(event, 'count', '')}" for mark, event in runs) or _NOWHERE
 
 
 def untold(model: Any, *, claimed: bool, private: bool = True) -> tuple[str, ...]:

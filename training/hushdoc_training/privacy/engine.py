@@ -164,6 +164,7 @@ class PrivateTraining(Generic[Example]):
                 "averaging": averaging,
             }
         )
+        self._charges = None if charge is None else earlier_steps.Charges(charge)
         coins, noise = self._streams()
         self._average = Average(optimizer, averaging, steps=plan.steps)
         try:
@@ -183,7 +184,7 @@ class PrivateTraining(Generic[Example]):
                 trial_records=trial_records,
                 trial_losses=trial_losses,
                 tolerance=tolerance,
-                charge=charge,
+                charge=self._charges,
                 fingerprint=fingerprint,
                 optimizer=optimizer,
                 group=self._group,
@@ -195,11 +196,10 @@ class PrivateTraining(Generic[Example]):
             raise
         self._safeguards = self._sum.safeguards
         # Any process may make the claim, of weights that the first one has given to all.
-        self._begun_with = self._group.any_names(earlier_steps.begun_with(model))
-        self._counted = earlier_steps.ledgers(model)
+        held = dict(earlier_steps.begun_with(model))
+        names = sorted(self._group.any_names(held))
+        self._meter.begin_with(tuple((name, held.get(name, ("",))) for name in names))
         self._moved = earlier_steps.Moved(self._safeguards.parameters)
-        # Steps that are charged nowhere no ledger counts.
-        self._ledger = "" if charge is None else None
         warn_of_few(len(records), plan.expected_records, self.view)
         try:
             self._lattice = self._lattice_of(noise_distribution)
@@ -237,7 +237,9 @@ class PrivateTraining(Generic[Example]):
     def close(self) -> None:
         """Gives model and optimizer back; a second time does nothing."""
         if not self._is_closed:
-            self._moved.end(self._safeguards.parameters, ledger=self._ledger)
+            own = {""} if self._charges is None else self._charges.charged
+            held = earlier_steps.charged_in(self._meter.begun_with)
+            self._moved.end(self._safeguards.parameters, charged=held.union(own))
         self._is_closed = True
         self._sum.close()
         self._average.end()
@@ -252,19 +254,16 @@ class PrivateTraining(Generic[Example]):
                 the restored weights are of an earlier one: those steps' noise may have been seen.
             restored: The step that the restored weights are of, 0 for those of the start; the last
                 that was charged by default.
-            receipt: `PrivateTraining.receipt` as it was after that step. Without it nothing is
-                certified of weights that steps have moved.
+            receipt: `PrivateTraining.receipt` as it was after that step, which knows what the start
+                held. Without it nothing is certified of weights that steps have moved.
 
         Raises:
             PrivacyError: The number is below what was charged here, or above the plan's steps.
         """
         self._sum.resume(charged)
         self._receipt.resume(charged if restored is None else restored, receipt)
-        if receipt is not None:  # of the steps that are in the weights, but for those before them
-            kept = self._begun_with if earlier_steps.is_of_protected(self.model) else ()
-            noted = earlier_steps.noted(self.model)
-            self._begun_with = tuple(dict.fromkeys((*kept, *noted)))
-            self._counted |= noted
+        if receipt is not None and not earlier_steps.is_of_protected(self.model):
+            self._meter.begin_with(())  # the weights hold the receipt's steps; it says what else
         if charged == self._plan.steps:
             self._average.release()
 
@@ -328,15 +327,8 @@ class PrivateTraining(Generic[Example]):
 
     @property
     def begun_with(self) -> tuple[str, ...]:
-        """Names of parameters that an earlier private training of this process had moved."""
-        return self._begun_with
-
-    def begun_outside(self, *ledger: str) -> tuple[str, ...]:
-        """Returns those of them that a ledger is known not to count, by its id and commitment."""
-        counted = (None, *ledger)
-        return tuple(
-            name for name in self._begun_with if self._counted.get(name, "") not in counted
-        )
+        """Names of parameters that earlier private trainings had moved, as far as is known here."""
+        return tuple(name for name, _ in self._meter.begun_with)
 
     @property
     def untrained_parameters(self) -> Mapping[str, nn.Parameter]:

@@ -341,8 +341,6 @@ class PrivateRun:
         loop.require_state(self.folder, self.plan.steps, charged=charged, restored=restored)
         if not restored:
             self.group.first_does(lambda: self._require_no_earlier_steps(training.model))
-            self.group.first_does(lambda: self._note_start(training.model))
-        earlier_steps.note(training.model, gathering.first_finds(self.group, self._start_noted))
         if charged > restored and self.group.is_first:
             further = f"training goes on with step {charged + 1}"
             warnings.warn(
@@ -357,26 +355,10 @@ class PrivateRun:
         """Refuses a start that holds steps which the run's claim would leave out."""
         if self.terms is None or self.terms.declared.started_from is not None:
             return  # whoever makes the claim is asked, or it has the start's steps
-        statement, ledger = self.account.statement(0), self.terms.ledger
-        several = statement is not None and statement.num_runs > 1
-        counts = ledger.ledger_id if ledger is not None and several else None
-        found = earlier_steps.begun_with(model, ledger=counts)
-        if found:
+        statement = self.account.statement(0)
+        several = statement if statement is not None and statement.num_runs > 1 else None
+        if found := earlier_steps.uncounted(earlier_steps.begun_with(model), several):
             raise earlier_steps.refused(found)
-
-    def _note_start(self, model: nn.Module) -> None:
-        """Notes whose steps the start holds, which nothing tells of a state of this run."""
-        found = earlier_steps.ledgers(model)
-        if isinstance(self.charges, StepLog) and found != self._start_noted():
-            self.charges.note(begun_with=found)
-
-    def _start_noted(self) -> dict[str, str | None]:
-        """Returns what the last start held, as its log says."""
-        entries = self.charges.entries if isinstance(self.charges, StepLog) else ()
-        starts: list[dict[str, str | None]] = [
-            entry["begun_with"] for entry in entries if "begun_with" in entry
-        ]
-        return starts[-1] if starts else {}
 
     def _restored(self, training: PrivateSteps) -> tuple[int, Receipt | None]:
         """Loads the last state; returns its step, and the receipt of how it came to be."""

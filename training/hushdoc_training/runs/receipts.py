@@ -126,7 +126,8 @@ def claim(
     Raises:
         PrivacyError: KNOWN_RANDOMNESS where draws or noise came from a stream that somebody knows,
             NO_UNIT where nobody said what one record is, NOT_IN_LEDGER where the ledger does not
-            count what ran.
+            count what ran; TRAINED_BEFORE where it began with what another private training had
+            left, and no ledger counts both.
         CheckpointError: The model that training went on from has no guarantee of the kind.
     """
     if not isinstance(receipt, Receipt):
@@ -135,6 +136,8 @@ def claim(
     executed = _executed(receipt, view, delta=delta, accountant=accountant)
     if ledger is not None:
         _require_counted(receipt, ledger)
+    if declared.started_from is None:  # or the steps before are those of its claim
+        _require_no_earlier_steps(receipt, ledger)
     declared = replace(declared, assumes=(*declared.assumes, *view.assumes))
     return _drafted(executed, declared, ledger)
 
@@ -151,7 +154,7 @@ def _executed(receipt: Receipt, view: PrivateView, *, delta: float, accountant: 
         floating_point=NOISE_DISTRIBUTIONS[receipt.noise_distribution],
         delta=delta,
         accountant=accountant,
-        settings={"receipt": asdict(receipt)},
+        settings={"receipt": receipt.told()},
         private_reads=tuple(dict.fromkeys((*receipt.private_reads, *view.unaccounted))),
     )
 
@@ -185,8 +188,7 @@ def claim_of(
         PrivacyError: What ran is not what was planned (both values are named), draws or noise came
             from a test, the records don't say what one of them is, buffers or frozen parameters are
             not as they were at the start, no step was taken, or the first process alone knows what
-            was read; TRAINED_BEFORE where it began with what another private training had left, and
-            no ledger counts both.
+            was read; and as of `claim`.
     """
     trained.require_kept()
     trained.view.require_known()
@@ -194,11 +196,6 @@ def claim_of(
         trained.view.note(EARLY_END)
     receipt = trained.receipt
     trained.plan.require_executed(receipt)
-    earlier = trained.begun_with
-    if ledger is not None and ledger.num_runs > 1:
-        earlier = trained.begun_outside(ledger.ledger_id, ledger.commitment)
-    if earlier:
-        raise earlier_steps.refused(earlier)
     details = trained.claim_details(name)
     return claim(
         receipt,
@@ -341,6 +338,12 @@ def _require_counted(receipt: Receipt, ledger: LedgerStatement) -> None:
             "is what was executed. Give the training the plan that the ledger reserved.",
             code="NOT_IN_LEDGER",
         )
+
+
+def _require_no_earlier_steps(receipt: Receipt, ledger: LedgerStatement | None) -> None:
+    several = ledger if ledger is not None and ledger.num_runs > 1 else None
+    if earlier := earlier_steps.uncounted(receipt.begun_with, several):
+        raise earlier_steps.refused(earlier)
 
 
 def _counts(event: Mechanism, receipt: Receipt) -> bool:

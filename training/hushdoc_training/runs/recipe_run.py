@@ -60,8 +60,8 @@ class RecipeRun:
         ledger = self.terms.ledger
         if self.resume or self.terms.declared.started_from is not None:
             return
-        counts = ledger.ledger_id if ledger is not None and ledger.runs() else None
-        if found := earlier_steps.begun_with(model, ledger=counts):
+        counted = None if ledger is None else ledger.statement()
+        if found := earlier_steps.uncounted(earlier_steps.begun_with(model), counted):
             raise earlier_steps.refused(found)
 
     def ended(self) -> Outcome | None:
@@ -86,16 +86,21 @@ class RecipeRun:
     ) -> Outcome:
         """Takes all steps; what refuses to train does so before the folder is taken."""
         plan, declared = self.plan, self.terms.declared
+        charges = earlier_steps.Charges(lambda step: run.charge(step))
         with (
             ExitStack() as last,
             adapters.merging(model),
-            make(lambda step: run.charge(step)) as training,
+            make(charges) as training,
         ):
             # As they were prepared, which no private document had a part in. Adapters are merged
             # when it ends, also where something fails on the way.
             moved = earlier_steps.Moved(dict(model.named_parameters()))
-            ledger = "" if self.terms.ledger is None else self.terms.ledger.ledger_id
-            last.callback(lambda: moved.end(dict(model.named_parameters()), ledger=ledger))
+            held = earlier_steps.charged_in(earlier_steps.begun_with(model))
+            last.callback(
+                lambda: moved.end(
+                    dict(model.named_parameters()), charged=held.union(charges.charged)
+                )
+            )
             self._require_no_earlier_steps(model)
             run = self.open()
             begun()
