@@ -21,6 +21,12 @@ from hushdoc_training.inherited_claims import STARTED_FROM
 AUDITS = "audits"
 """The key of a claim's `training` that says what each audited run claimed itself."""
 
+REFUTED = (
+    ": what was trained reveals more than its guarantee allows. Release nothing; find what draws, "
+    "clips or adds noise otherwise than planned."
+)
+"""Ends the message of an audit that refutes what it tested."""
+
 _LOWER, _CLAIMED = "epsilon_lower", "claimed_epsilon"
 
 
@@ -136,8 +142,7 @@ def _require_above(guarantee: Guarantee, audits: Sequence[Audit]) -> None:
 def _refuted(method: str, lower: float, claimed: str) -> PrivacyError:
     return PrivacyError(
         f"The audit '{printable(method, limit=120)}' shows an epsilon of at least {lower:.4g}, and "
-        f"{claimed}: what was trained reveals more than its guarantee allows. Release nothing; "
-        "find what draws, clips or adds noise otherwise than planned.",
+        f"{claimed}{REFUTED}",
         code="AUDIT_CONTRADICTION",
     )
 

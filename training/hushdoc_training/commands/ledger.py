@@ -202,6 +202,7 @@ def _standing(ledger: Ledger) -> dict[str, Any]:
         "epsilonReserved": spent.reserved,
         "epsilonAllowed": spent.cap,
         "head": ledger.head(),
+        "refutedAudits": list(ledger.refuted()),
         "runs": [
             {
                 "run": run.run_id,
@@ -228,6 +229,8 @@ def _print_standing(ledger: Ledger) -> None:
     print(f"  allowed   epsilon {spent.cap:<8.4g} all runs together")
     print(_left(ledger, runs[-1].step if runs else None))
     print(f"  head      {ledger.head()}  (note it elsewhere, for `ledger audit --head`)")
+    for refuted in ledger.refuted():
+        print(f"  an audit refuted what it tested, which certificates say: {printable(refuted)}")
     for run in runs:
         state = "closed" if run.closed else "open"
         steps = f"{run.charged}/{run.reserved} steps"

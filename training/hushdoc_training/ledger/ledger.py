@@ -61,6 +61,7 @@ MAX_STEPS = 1_000_000
 
 _HEAD = re.compile("([0-9]{1,9}):([0-9a-f]{32})")
 _CUT = "how documents are cut into records"
+_REFUTED = "an audit refuted what it tested: "
 _FACTS = ("ledger_id", "data", "unit", "adjacency", "epsilon", "delta", "salt")
 
 
@@ -330,6 +331,20 @@ class Ledger:
             if row not in [found[:-1] for found in known]:
                 storage.add(database, "reads", self.salt, (*row, _now()))
 
+    def note_refuted(self, audit: str) -> None:
+        """Notes that the audit of a run's recipe refuted it, so that no later one hides that."""
+        with storage.writing(self.path) as database:
+            self._require_this(database)
+            row = (self.commitment(secrets.token_hex(16)), _line(_REFUTED + audit), _now())
+            storage.add(database, "contents", self.salt, row)
+
+    def refuted(self) -> tuple[str, ...]:
+        """Returns what audits that refuted a run's recipe have found, in the order of their end."""
+        with storage.reading(self.path) as database:
+            found = storage.rows(database, self.path, "contents", self.salt, "ORDER BY row.place")
+        texts = (reason for _, reason, _ in found if reason.startswith(_REFUTED))
+        return tuple(text.removeprefix(_REFUTED) for text in texts)
+
     def admit(self, documents: str, *, reason: str) -> None:
         """Binds the ledger to changed documents as well; every run counts for all of them."""
         with storage.writing(self.path) as database:
@@ -347,7 +362,9 @@ class Ledger:
     def _contents(self, database: sqlite3.Connection) -> dict[str, str]:
         """Returns why each commitment was admitted."""
         found = storage.rows(database, self.path, "contents", self.salt)
-        return {commitment: reason for commitment, reason, _ in found}
+        return {
+            commitment: reason for commitment, reason, _ in found if not reason.startswith(_REFUTED)
+        }
 
     def _admit(self, database: sqlite3.Connection, commitment: str, reason: str) -> None:
         if commitment not in self._contents(database):
@@ -424,6 +441,7 @@ class Ledger:
             epsilon=self.epsilon,
             delta=self.delta,
             read_runs=sum(bool(run.read) for run in runs),
+            refuted=self.refuted(),
         )
 
 

@@ -90,7 +90,7 @@ class LedgerStatement:
     of its events, "" of one that is not reserved yet. `ledger_id` names the file and stays with the
     trainer. The `commitment` is that of the ledger, whatever documents its runs read. Of
     `read_runs` somebody saw un-noised numbers, and did not declare them unused: what came after may
-    have been chosen by them.
+    have been chosen by them. Audits that `refuted` a recipe before a run found what they say.
     """
 
     mechanism: Sequence
@@ -101,6 +101,7 @@ class LedgerStatement:
     epsilon: float
     delta: float
     read_runs: int = 0
+    refuted: tuple[str, ...] = ()
 
     def counts(self, charged: str) -> bool:
         """Returns whether a run is among them up to a step, of its mark and that, "mark:step"."""

@@ -9,8 +9,10 @@ reserved steps, always.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
-from hushdoc.errors import InputError
+from hushdoc.errors import InputError, PrivacyError
+from hushdoc_training.audited_claims import REFUTED
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -22,6 +24,12 @@ from hushdoc_training.runs.step_log import last_charge, last_head, read_log
 
 CHANGED = "documents were added, removed or relabelled"
 """Why a ledger counts for other documents than before, where their owner says so."""
+
+
+class Auditable(Protocol):
+    """What audits of a recipe have found."""
+
+    def require_unrefuted(self) -> None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +84,19 @@ class Terms:
             step=plan.step, steps=plan.steps, documents=self.documents, cut=self.cut
         )
         return announcement(room, receipts.preview(plan, self.declared, ledger=room))
+
+    def require_unrefuted(self, found: Auditable) -> None:
+        """Refuses a run whose recipe an audit refutes; the ledger keeps that for its certificates.
+
+        Raises:
+            PrivacyError: AUDIT_CONTRADICTION.
+        """
+        try:
+            found.require_unrefuted()
+        except PrivacyError as error:
+            if self.ledger is not None:
+                self.ledger.note_refuted(str(error).removesuffix(REFUTED))
+            raise
 
     def require_fit(self, plan: PrivacyPlan) -> None:
         """Raises InputError WRONG_UNIT or WRONG_DELTA unless the ledger counts for a plan."""

@@ -204,9 +204,19 @@ COPIES_OF_RUNS = (
 )
 
 
-def caveats(found: Numbers, tuning: str) -> tuple[str, ...]:
+REFUTED_SHOWN = 3
+"""Refuted audits that a certificate has the words of, the last ones."""
+
+
+def caveats(found: Numbers, tuning: str, refuted: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Returns what a reader must know besides."""
     made = []
+    if refuted:
+        made.append(
+            f"Of audits before runs of this ledger {len(refuted)} refuted what they tested, and "
+            "their runs were not begun. Where nothing was mended since, an audit that passed shows "
+            f"nothing: one of many does. The last: {'; '.join(refuted[-REFUTED_SHOWN:])}"
+        )
     if found.unit == "sequence":
         made.append(
             "The unit is one window of tokens. A document is several windows and is protected far "

@@ -388,7 +388,7 @@ def _drafted(found: Numbers, declared: Declared, ledger: LedgerStatement | None)
             **({} if ledger is None else {LEDGER_RUNS: list(ledger.marks)}),
         },
         caveats=(
-            *claim_words.caveats(found, tuning),
+            *claim_words.caveats(found, tuning, () if ledger is None else ledger.refuted),
             *declared.caveats,
             *((claim_words.COPIES_OF_RUNS,) if several and found.unit == "document" else ()),
         ),

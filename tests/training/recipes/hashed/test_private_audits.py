@@ -19,6 +19,7 @@ from hushdoc_training.crf import corpus
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.crf.term_release import LogOddsTable
 from hushdoc_training.invented import clause_contracts
+from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.hashed import canary_corpora, private_audits, private_runs
 from hushdoc_training.recipes.hashed.public_texts import PublicText
@@ -100,11 +101,13 @@ def test_an_honest_recipe_passes_and_says_what_was_audited(recipe: str, tmp_path
 def test_a_recipe_with_too_little_noise_is_refuted_before_anything_is_trained(
     recipe: str, factor: float, tmp_path: Path, with_noise: Callable[[float], None]
 ) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="contracts", epsilon=20, delta=PLAN.delta)
     with_noise(factor)
     with pytest.raises(PrivacyError, match=r"shows an epsilon of at least .*claims") as refused:
-        trained(recipe, tmp_path / "run")
+        trained(recipe, tmp_path / "run", **({} if recipe == "terms" else {"ledger": ledger}))
     assert refused.value.code == "AUDIT_CONTRADICTION"
     assert not (tmp_path / "run").exists()
+    assert len(ledger.refuted()) == (recipe != "terms")
 
 
 def test_what_counts_the_terms_of_whole_texts_is_what_is_audited(

@@ -19,6 +19,7 @@ from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc_training import audited_claims
 from hushdoc_training.audit import first_order
 from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import layout
 from hushdoc_training.models.whitening import Whitened
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -74,11 +75,21 @@ def test_a_recipe_without_noise_is_refuted_before_a_step_is_charged(
     with_noise: Callable[[float], None],
     how: dict[str, Any],
 ) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="forms", epsilon=20, delta=PLAN.delta)
+    how = {"plan": PLAN, "ledger": ledger, **how}
     with_noise(0.0)
     with pytest.raises(PrivacyError, match=r"shows an epsilon of at least .*claims") as refused:
-        train_private(start, documents, tmp_path / "run", plan=PLAN, audited=True, **how)
+        train_private(start, documents, tmp_path / "run", audited=True, **how)
     assert refused.value.code == "AUDIT_CONTRADICTION"
     assert not (tmp_path / "run").exists()
+    [noted] = ledger.refuted()  # so that no audit that passes later hides it
+    assert str(refused.value).startswith(f"{noted}: what was trained")
+    assert not ledger.runs()
+    with_noise(1.0)
+    train_private(start, documents, tmp_path / "run", **how)
+    [said] = [one for one in Checkpoint.load(tmp_path / "run").claim.caveats if "refuted" in one]
+    assert "1 refuted what they tested" in said
+    assert noted in said
 
 
 @pytest.mark.usefixtures("few")

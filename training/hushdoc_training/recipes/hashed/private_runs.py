@@ -158,7 +158,7 @@ def protect_documents(
         advice="run the same command again; nothing was charged",
     )
     found = _audited_documents(task, plan, public, settings) if audited else Found()
-    found.require_unrefuted()
+    terms.require_unrefuted(found)
     asked: dict[str, Any] = {"mode": "dp-sgd", "task": task.title, **training}
     run = PrivateRun.open(out, plan, settings=asked, terms=terms)
     run.keep_reads_of(view or PrivateView())

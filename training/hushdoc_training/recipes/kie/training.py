@@ -204,7 +204,10 @@ def train_private(
     run.announce()
     if (ended := run.ended()) is not None:
         return ended
-    found = _audited(start, plan, settings, device) if audited else None
+    found = None
+    if audited:
+        found = _audited(start, plan, settings, device)
+        terms.require_unrefuted(found.run)
     unused = unreached(start)
     read = known_labels(documents, start.labels, warned=view.shown)
 
@@ -236,7 +239,7 @@ def train_private(
 def _audited(
     start: Start, plan: PrivacyPlan, settings: PrivateSettings, device: torch.device
 ) -> Audited:
-    """Audits `train_private` itself, as a twin; a PrivacyError where its claim is refuted."""
+    """Audits `train_private` itself, as a twin."""
 
     def recipe(
         begin: Start, documents: Sequence[LabelledDocument], twin: PrivacyPlan, out: Path
@@ -258,9 +261,7 @@ def _audited(
     begun = replace(start, model=copy.deepcopy(start.model))
     prepare(begun, settings, device=device)
     layers = whitening.whitened(begun.model)
-    found = audits.audit(start, plan, recipe, device=device, layers=layers)
-    found.run.require_unrefuted()
-    return found
+    return audits.audit(start, plan, recipe, device=device, layers=layers)
 
 
 def _scoring(name: str, scored: Sequence[str]) -> tuple[DataAccess, ...]:
