@@ -18,11 +18,13 @@ from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import PrivacyError
 from hushdoc.policy.rules import _sampled_as_accounted
+from hushdoc_training import duplicates
 from hushdoc_training.inherited_claims import LEDGER_RUNS
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.receipt import NOISE_DISTRIBUTIONS
-from hushdoc_training.runs import claim_words, continued, receipts
+from hushdoc_training.runs import claim_words, continued, document_units, receipts
 from hushdoc_training.runs.receipts import Declared
 
 PLAN = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.3, steps=20)
@@ -96,6 +98,26 @@ def test_a_ledger_of_another_unit_gives_no_claim(tmp_path: Path) -> None:
     with pytest.raises(PrivacyError, match="of each provider") as refused:
         claim_by(PLAN, "forms", ledger=other.statement())
     assert refused.value.code == "NOT_IN_LEDGER"
+
+
+@pytest.mark.parametrize(
+    ("declared", "stated"),
+    [
+        (None, document_units.ALONE),
+        (duplicates.defined(UNIT_DEFINITIONS["document"]), document_units.ALONE),
+        (duplicates.defined("one sentence"), "one sentence, where no other has the same words"),
+    ],
+)
+def test_runs_of_a_ledger_that_count_copies_otherwise_guarantee_for_what_has_none(
+    ledger: Ledger, declared: str | None, stated: str
+) -> None:
+    """Three copies are one record of a run by default, and three of one with --duplicates keep."""
+    claim = claim_by(PLAN, "forms", unit_definition=declared, ledger=ledger.statement())
+    assert claim.guarantees[0].unit_definition == stated
+    both = continued.added(claim, claim_by(PLAN, "forms", unit_definition=declared))
+    assert both.guarantees[0].unit_definition == stated
+    kept = claim_by(PLAN, "forms", unit_definition=declared)
+    assert kept.guarantees[0].unit_definition == (declared or UNIT_DEFINITIONS["document"])
 
 
 @pytest.mark.parametrize(

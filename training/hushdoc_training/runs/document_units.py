@@ -29,8 +29,23 @@ _ANY = (
 )
 
 
+_NO_COPY = ", where no other has the same words"
+
+
 def common(first: str, second: str) -> str | None:
     """Returns the unit that guarantees for both of two units have; None where none is known."""
     if first == second:
         return first
-    return ALONE if first in _ANY and second in _ANY else None
+    return alone(first) if alone(first) == alone(second) else None
+
+
+def alone(unit: str) -> str:
+    """Returns the unit of one without copies, for which it is the same how copies count.
+
+    Example:
+        >>> alone("one sentence; documents with the same words, in whatever order, count as one")
+        'one sentence, where no other has the same words'
+    """
+    if unit in _ANY:
+        return ALONE
+    return unit.removesuffix(f"; {duplicates.UNIT}").removesuffix(_NO_COPY) + _NO_COPY

@@ -28,7 +28,7 @@ from hushdoc_training.privacy.spending import PROFILE_DELTAS, spending_of
 from hushdoc_training.private_view import EARLY_END, PrivateView
 from hushdoc_training.randomness.secret_stream import RNG
 from hushdoc_training.receipt import DIFFERENCE, NOISE_DISTRIBUTIONS, Receipt
-from hushdoc_training.runs import claim_words, continued
+from hushdoc_training.runs import claim_words, continued, document_units
 from hushdoc_training.runs.claim_words import Numbers, Released
 
 if TYPE_CHECKING:
@@ -402,6 +402,9 @@ def _guarantee(
     found: Numbers, declared: Declared, tuning: str, ledger: LedgerStatement | None
 ) -> Guarantee:
     mechanism, accountant = found.mechanism, found.accountant
+    unit_definition = declared.unit_definition or UNIT_DEFINITIONS[found.unit]
+    if ledger is not None and ledger.num_runs > 1 and found.unit == "document":
+        unit_definition = document_units.alone(unit_definition)  # other runs may take copies apart
     if ledger is not None:
         mechanism, accountant = ledger.mechanism, LEDGER_ACCOUNTANT
     return dp_guarantee.differential_privacy(
@@ -416,7 +419,7 @@ def _guarantee(
         knows=claim_words.knows(found.unit),
         assumes=(*claim_words.assumes(found.unit, ledger), *declared.assumes),
         unit=found.unit,
-        unit_definition=declared.unit_definition or UNIT_DEFINITIONS[found.unit],
+        unit_definition=unit_definition,
         adjacency=found.adjacency,
         composition=claim_words.composition(found, ledger, declared.what),
         covers_all_private_accesses=not declared.labels_from_documents,
