@@ -58,6 +58,11 @@ class _InMemory(MultiPartParser):
 
     spool_max_size = 2**62
     max_file_size = 2**62  # what earlier releases of Starlette call it
+    ended = False
+
+    def on_end(self) -> None:
+        """Notes that the form's last boundary was there, which Starlette asks of no form."""
+        self.ended = True
 
 
 async def received(
@@ -124,6 +129,8 @@ async def _form(
     fields: dict[str, list[str]] = {}
     try:
         form = await parser.parse()
+        if not parser.ended:
+            raise MultiPartException("It is cut off before its last boundary.")
         for name, value in form.multi_items():
             if isinstance(value, UploadFile):
                 own = printable(_from_bytes(value.filename or NAMELESS), 200)

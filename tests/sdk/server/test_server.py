@@ -343,6 +343,16 @@ def test_what_can_t_be_used_is_refused_with_a_code(
     assert (reply.status, reply.code) == (status, code)
 
 
+def test_a_form_that_is_cut_off_is_refused_whatever_part_is_missing(server: Running) -> None:
+    """Without a label that was not there any more, `redact` left its fields in the document."""
+    whole = form(("a.txt", TEXT), ("b.txt", TEXT), model="clauses")
+    assert len(server.ask("/v1/extract", whole, FORM).json["results"]) == 2
+    assert server.ask("/v1/extract", whole.removesuffix(b"\r\n"), FORM).status == 200
+    for last in (b"--\r\n", BOUNDARY.encode(), b"clauses", b'"model"', TEXT):
+        reply = server.ask("/v1/extract", whole[: whole.rindex(last)], FORM)
+        assert (reply.status, reply.code) == (400, "BAD_FORM")
+
+
 @pytest.mark.parametrize("charset", ["punycode", "utf-16", "no-such", "latin-1", "UTF-8"])
 def test_a_form_is_utf_8_whatever_its_client_calls_it(server: Running, charset: str) -> None:
     """Python's decoder of Punycode takes a hundred times as long for ten times the text."""
