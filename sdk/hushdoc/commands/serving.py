@@ -115,7 +115,8 @@ def register(subcommands: Subcommands) -> None:
         type=float,
         default=60.0,
         metavar="SECONDS",
-        help="how often certificates and revocations are checked again (default: 60)",
+        help="how often certificates and revocations are checked again, and tokens are read again "
+        "(default: 60)",
     )
     group.add_argument(
         "--memory-limit", metavar="SIZE", help="memory that each model may take, such as 400MB"

@@ -67,7 +67,7 @@ def build(
         models: What `Served.load` returned.
         limits: What is taken.
         tokens: Who may ask; None for everybody.
-        recheck_seconds: How often every certificate is checked again.
+        recheck_seconds: How often every certificate is checked again, and tokens are read again.
         ocr: As `hushdoc.open_document` takes it.
         log: Where a line of JSON is written for each request; standard error by default.
     """
@@ -76,7 +76,7 @@ def build(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.work = work = Work(limits)
         app.state.metrics = Metrics(models, work)
-        checks = asyncio.create_task(_checked_again(models, recheck_seconds))
+        checks = asyncio.create_task(_checked_again(models, tokens, recheck_seconds))
         yield
         checks.cancel()
         with suppress(asyncio.CancelledError):
@@ -97,10 +97,11 @@ def build(
 
     async def readyz() -> Response:
         refused = {n: i.problem.code for n, i in models.by_name.items() if i.problem is not None}
-        body: dict[str, Any] = {"status": "not ready" if refused else "ready"}
+        ready = not refused and (tokens is None or bool(tokens.names))
+        body: dict[str, Any] = {"status": "ready" if ready else "not ready"}
         if tokens is None:  # names of models are for those who have one, by /v1/certificate
             body["refused"] = refused
-        return JSONResponse(body, 503 if refused else 200)
+        return JSONResponse(body, 200 if ready else 503)
 
     async def certificate(request: Request) -> Response:
         named = options(request, {}, {"model": "name of the model (default: all)"})
@@ -199,11 +200,17 @@ class _Route:
         return await work.run(call, is_gone=request.is_disconnected, patient=patient)
 
 
-async def _checked_again(models: ServedModels, seconds: float) -> None:
+async def _checked_again(models: ServedModels, tokens: Tokens | None, seconds: float) -> None:
     """Checks the certificates on a schedule; while a check takes too long, nothing is accepted."""
+
+    def checked() -> None:
+        if tokens is not None:
+            tokens.reread()
+        models.recheck()
+
     while True:
         await asyncio.sleep(seconds)
-        check = asyncio.create_task(asyncio.to_thread(models.recheck))
+        check = asyncio.create_task(asyncio.to_thread(checked))
         await asyncio.wait({check}, timeout=max(LEAST_PATIENCE, seconds))
         if not check.done():
             models.refuse_unchecked(TimeoutError())

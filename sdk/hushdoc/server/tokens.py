@@ -19,11 +19,17 @@ MAX_BYTES = 2**20
 _LINE = re.compile(r"sha256:([0-9a-f]{64})[ \t]+([\w.@-]{1,100})")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Tokens:
-    """Who may ask: the names of the clients, by the SHA-256 of their tokens in hexadecimal."""
+    """Who may ask: the names of the clients, by the SHA-256 of their tokens in hexadecimal.
+
+    Attributes:
+        names: The names by the digests.
+        path: The file that they are from.
+    """
 
     names: Mapping[str, str]
+    path: Path | None = None
 
     @classmethod
     def from_file(cls, path: Path) -> Tokens:
@@ -32,19 +38,15 @@ class Tokens:
         Raises:
             InputError: BAD_TOKENS: it can't be read, a line is malformed, or there is none.
         """
-        names: dict[str, str] = {}
-        for number, line in enumerate(_lines(path), start=1):
-            if not line.strip() or line.lstrip().startswith("#"):
-                continue
-            found = _LINE.fullmatch(line.strip())
-            if found is None or found[1] in names:
-                # The line itself may be a token that somebody pasted.
-                what = "names a token twice" if found else "is no line 'sha256:DIGEST NAME'"
-                raise _bad(path, f"line {number} {what}")
-            names[found[1]] = found[2]
-        if not names:
-            raise _bad(path, "it holds no token")
-        return cls(names)
+        return cls(_names(path), path)
+
+    def reread(self) -> None:
+        """Reads their file again; nobody is known while it can't be read."""
+        if self.path is not None:
+            try:
+                self.names = _names(self.path)
+            except InputError:
+                self.names = {}
 
     def name_of(self, token: str) -> str | None:
         """Returns whose token this is, or None."""
@@ -68,6 +70,22 @@ def add(path: Path, name: str) -> str:
         content = "".join(f"{item}\n" for item in (*before, line))
         atomic_files.write_file(path, content.encode(), mode=0o600)
     return token
+
+
+def _names(path: Path) -> Mapping[str, str]:
+    names: dict[str, str] = {}
+    for number, line in enumerate(_lines(path), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        found = _LINE.fullmatch(line.strip())
+        if found is None or found[1] in names:
+            # The line itself may be a token that somebody pasted.
+            what = "names a token twice" if found else "is no line 'sha256:DIGEST NAME'"
+            raise _bad(path, f"line {number} {what}")
+        names[found[1]] = found[2]
+    if not names:
+        raise _bad(path, "it holds no token")
+    return names
 
 
 def _lines(path: Path) -> list[str]:

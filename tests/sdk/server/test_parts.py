@@ -25,7 +25,9 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra [server] is not installed")
 
+import hushdoc_tiny
 from hushdoc_command_runs import refusal, run
+from hushdoc_servers import serving
 
 from hushdoc.commands import sample
 from hushdoc.commands.command_line import main
@@ -239,6 +241,26 @@ def test_tokens_are_kept_as_digests(tmp_path: Path, capsys: pytest.CaptureFixtur
         None,
         None,
     ]
+
+
+def test_tokens_are_added_and_withdrawn_while_the_server_runs(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    first = tokens.add(path, "office")
+    known = Tokens.from_file(path)
+    with serving({}, hushdoc_tiny.policy(), tokens=known, recheck_seconds=0.02) as server:
+
+        def status(token: str) -> int:
+            return server.ask("/v1/certificate", Authorization=f"Bearer {token}").status
+
+        assert status(first) == 200
+        second = tokens.add(path, "scanner")
+        server.wait(lambda: status(second) == 200)
+        path.write_text(path.read_text().splitlines(keepends=True)[1])
+        server.wait(lambda: status(first) == 401)
+        assert (status(first), status(second), server.ask("/readyz").status) == (401, 200, 200)
+        path.unlink()
+        server.wait(lambda: status(second) == 401)
+        assert (status(second), server.ask("/readyz").status) == (401, 503)
 
 
 def test_tokens_that_are_added_at_once_are_all_kept(
