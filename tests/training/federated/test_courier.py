@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hushdoc.errors import HushdocError, InputError, MissingExtraError
-from hushdoc_training.federated.flower import courier
+from hushdoc.errors import HushdocError, InputError, MissingExtraError, PrivacyError
+from hushdoc_training.federated.flower import courier, wire
 from hushdoc_training.federated.flower.courier import Courier, flower_python
 
 NOT_OURS = ("secagg", "privacy", "strategy", "workflow", "simulation", "clientapp", "serverapp")
@@ -59,6 +59,15 @@ def test_another_flower_is_refused(version: str, tmp_path: Path) -> None:
 def test_a_later_patch_of_flower_is_taken(tmp_path: Path) -> None:
     python = program(tmp_path / "python", "#!/bin/sh\necho 1.41.7\n")
     assert flower_python(python) == python
+
+
+def test_what_a_courier_says_last_is_waited_for(tmp_path: Path) -> None:
+    leaves = "import os, sys, time; os.close(int(sys.argv[-1])); time.sleep(.3); print('Why.')"
+    text = f"#!{sys.executable} -IS\n{leaves}; sys.exit({wire.WRONG_CERTIFICATE})\n"
+    python = program(tmp_path / "python", text)
+    with pytest.raises(PrivacyError, match=r"^Why\. Whoever") as failed:
+        Courier("node", [b"{}"], python=python, log=tmp_path / "log")
+    assert failed.value.code == "WRONG_CERTIFICATE"
 
 
 @pytest.mark.parametrize("name", ["link", "node"])

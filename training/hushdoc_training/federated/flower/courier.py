@@ -182,19 +182,21 @@ class Courier:
         shutil.rmtree(self._home, ignore_errors=True)
 
     def _failed(self, what: str) -> HushdocError:
+        status = None
+        with suppress(subprocess.TimeoutExpired):
+            status = self._process.wait(STOP_SECONDS)  # why it ends, it may say last
         try:
             lines = self._log.read_bytes()[-_TAIL:].decode("utf-8", "replace").splitlines()
         except OSError:
             lines = []
         last = next((line for line in reversed(lines) if line.strip()), "nothing")
-        with suppress(subprocess.TimeoutExpired):
-            if self._process.wait(STOP_SECONDS) == wire.WRONG_CERTIFICATE:
-                return PrivacyError(
-                    f"{printable(last, 300)} Whoever answers at this address is not the server of "
-                    "this federation, or its certificate is for other names. Compare ca.pem and "
-                    "the address with the coordinator.",
-                    code="WRONG_CERTIFICATE",
-                )
+        if status == wire.WRONG_CERTIFICATE:
+            return PrivacyError(
+                f"{printable(last, 300)} Whoever answers at this address is not the server of "
+                "this federation, or its certificate is for other names. Compare ca.pem and "
+                "the address with the coordinator.",
+                code="WRONG_CERTIFICATE",
+            )
         return HushdocError(
             f"The courier process {what}. The last line of '{printable(self._log)}' is: "
             f"{printable(last, 300)} Check address, certificates and keys, then run the same "
