@@ -25,7 +25,7 @@ def puzzles(data: Any) -> list[Puzzle]:
         data.labels,
         data.others,
         count=120,
-        candidates=60,
+        candidates=30,
         generator=np.random.default_rng(4),
         eligible=_rare(data).__contains__,
     )
@@ -168,7 +168,7 @@ def test_puzzles_are_places_of_words_in_labelled_sentences(contracts: Any) -> No
     for puzzle in found:
         assert puzzle.tokens in labelled
         assert puzzle.candidates[0] == puzzle.tokens[puzzle.place]
-        assert len(puzzle.candidates) == 61
+        assert len(puzzle.candidates) == 31
         assert puzzle.candidates[0] in _rare(contracts)
         assert puzzle.candidates[0] not in puzzle.candidates[1:]
 

@@ -12,7 +12,7 @@ from hushdoc.errors import AnnotationError
 from hushdoc_training.crf import linear, whole_texts
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.randomness.secret_stream import SecretStream
-from hushdoc_training.recipes.hashed import classifier, private_runs
+from hushdoc_training.recipes.hashed import classifier, private_runs, table_attacks
 from hushdoc_training.recipes.hashed.crf import Trained
 from hushdoc_training.recipes.hashed.settings import CRFSettings
 from hushdoc_training.recipes.hashed.table_tasks import WholeTexts
@@ -80,7 +80,11 @@ def test_an_unfilled_table_answers_as_scikit_learn_does(names: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("fill", ["paper-fill", "noisy-fill"])
-def test_filled_tables_still_know_and_attacks_tell_which_fill_it_was(fill: str) -> None:
+def test_filled_tables_still_know_and_attacks_tell_which_fill_it_was(
+    fill: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_attacks, "PUZZLES", 100)
+    monkeypatch.setattr(table_attacks, "CANDIDATES", 40)
     trained = filled(fill, corpus(400, 0))
     assert trained.weights.any(axis=1).all()
     assert right(trained.weights, corpus(200, 1)) > 0.9
