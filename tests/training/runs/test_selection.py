@@ -32,7 +32,7 @@ from hushdoc_training.runs.selection import Candidate, Selection, best_of
 PLAN = PrivacyPlan.calibrated(epsilon=1, sampling_rate=0.5, steps=3, expected_records=4)
 
 
-def drawn(selection: Selection, count: int = 20_000) -> Any:
+def drawn(selection: Selection, count: int = 5_000) -> Any:
     stream = SecretStream(key=bytes(32))
     return np.array([selection.draw(stream) for _ in range(count)])
 

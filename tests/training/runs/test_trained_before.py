@@ -475,8 +475,9 @@ def test_a_ledger_of_other_runs_does_not_count_what_a_start_holds(
     ledger = Ledger.create(tmp_path / "ledger", data="receipts", epsilon=30, delta=1e-5)
     fresh = replace(small_start, model=copy.deepcopy(small_start.model))
     left(small_start, receipts, "private", tmp_path / "first")  # without a ledger
-    train_private(fresh, receipts[:6], tmp_path / "second", ledger=ledger)
+    told: dict[str, Any] = {"ledger": ledger, "settings": OUTPUT}
+    train_private(fresh, receipts[:6], tmp_path / "second", **told)
     with pytest.raises(PrivacyError) as found:
-        train_private(small_start, receipts[:6], tmp_path / "third", ledger=ledger)
+        train_private(small_start, receipts[:6], tmp_path / "third", **told)
     assert found.value.code == "TRAINED_BEFORE"
-    train_private(fresh, receipts[:6], tmp_path / "fourth", ledger=ledger)  # counted there twice
+    train_private(fresh, receipts[:6], tmp_path / "fourth", **told)  # counted there twice
