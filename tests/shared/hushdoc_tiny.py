@@ -131,7 +131,7 @@ def sealed_variant(variant: str) -> Path:
     return _once(variant, lambda models, out: models.export_fields(out, released=released))
 
 
-CLASSES = ("form", "invoice", "letter")
+CLASSES = ("letter", "invoice", "form", "email")
 """What the classifiers below know, in the order of their outputs."""
 
 

@@ -126,7 +126,7 @@ OUTCOMES = {
 
 
 @pytest.mark.parametrize(
-    "rounds", [5_000, pytest.param(200_000, marks=(pytest.mark.slow, pytest.mark.timeout(1800)))]
+    "rounds", [3_000, pytest.param(200_000, marks=(pytest.mark.slow, pytest.mark.timeout(1800)))]
 )
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 def test_spoiled_files_are_read_or_told(seeds: list[bytes], rounds: int) -> None:

@@ -231,11 +231,11 @@ def test_words_of_one_box_stay_in_their_order(letters: str) -> None:
 
 
 def test_many_words_in_one_place_take_no_longer() -> None:
-    boxes = [(10, 10, 20, 20)] * 20_000 + [(0, 0, 100, 100)] * 20_000
+    boxes = [(10, 10, 20, 20)] * 10_000 + [(0, 0, 100, 100)] * 10_000
     document = Document.from_words(["x"] * len(boxes), boxes, width=100, height=100)
     began = time.process_time()
     with_segments(document)
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 10
 
 
 def test_boxes_of_hardly_any_height_have_an_order() -> None:

@@ -183,7 +183,8 @@ class Engine:
 
 
 PAGES = pdfs.file(
-    [pdfs.shown("Total")] * 9,
+    [pdfs.shown("Total", x=20, y=20)] * 9,
+    box="[0 0 150 60]",
     objects=[f"<< /T (a) {WIDGET} >>".encode()],
     catalog="/AcroForm << /Fields [28 0 R] >>",
 )

@@ -13,7 +13,7 @@ import pytest
 import torch
 import transformers
 from hushdoc_documents import document, page
-from hushdoc_tiny_models import SMALL
+from hushdoc_tiny_models import IMAGES, image_classifier, text_classifier
 from PIL import Image
 
 from hushdoc.document.document import Document
@@ -42,62 +42,7 @@ from hushdoc_export.classification import (
 )
 from hushdoc_export.release import Release
 
-LABELS = ["letter", "invoice", "form", "email"]
-SIZES = {
-    **SMALL,
-    "max_2d_position_embeddings": 1024,
-    "num_labels": len(LABELS),
-    "pad_token_id": 0,
-}
-IMAGES = ImagePreprocessing(
-    height=32, width=32, resample="bilinear", mean=(0.5, 0.4, 0.3), std=(0.5, 0.25, 0.2)
-)
-
-
-def text_model(architecture: str) -> Any:
-    torch.manual_seed(11)
-    if architecture == "bert":
-        inner = transformers.BertForSequenceClassification(transformers.BertConfig(**SIZES))
-    elif architecture == "layoutlm":
-        config = transformers.LayoutLMConfig(**SIZES)
-        inner = transformers.LayoutLMForSequenceClassification(config)
-    elif architecture == "lilt":
-        inner = transformers.LiltForSequenceClassification(transformers.LiltConfig(**SIZES))
-    else:
-        config = transformers.LayoutLMv3Config(coordinate_size=8, shape_size=8, **SIZES)
-        inner = transformers.LayoutLMv3ForSequenceClassification(config)
-    return inner.eval()
-
-
-def image_model(architecture: str) -> Any:
-    torch.manual_seed(12)
-    if architecture == "resnet":
-        config = transformers.ResNetConfig(
-            embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], num_labels=4
-        )
-        inner = transformers.ResNetForImageClassification(config)
-    elif architecture == "convnext":
-        config = transformers.ConvNextConfig(
-            hidden_sizes=[8, 16], depths=[1, 1], num_stages=2, num_labels=4, image_size=32
-        )
-        inner = transformers.ConvNextForImageClassification(config)
-    else:  # DiT (Li et al. 2022) is BEiT
-        config = transformers.BeitConfig(
-            hidden_size=24,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=32,
-            image_size=32,
-            patch_size=8,
-            num_labels=4,
-            use_relative_position_bias=True,
-        )
-        inner = transformers.BeitForImageClassification(config)
-    with torch.no_grad():
-        for name, value in inner.named_parameters():
-            if "classifier" in name:
-                value.mul_(20)
-    return inner.eval()
+LABELS = list(tiny.CLASSES)
 
 
 def exported(out: Path, architecture: str, **change: Any) -> Path:
@@ -105,14 +50,14 @@ def exported(out: Path, architecture: str, **change: Any) -> Path:
     settings: dict[str, Any] = {"labels": LABELS, "claim": tiny.claim()}
     if architecture in ("resnet", "convnext", "beit"):
         settings |= {"preprocessing": IMAGES, **change}
-        return export_image_classifier(image_model(architecture), out, release, **settings)
+        return export_image_classifier(image_classifier(architecture), out, release, **settings)
     settings |= {
         "preprocessing": tiny.preprocessing(overlap=0),
         "tokenizer_json": tiny.tokenizer_json(),
         "layout": architecture != "bert",
         **change,
     }
-    return export_text_classifier(text_model(architecture), out, release, **settings)
+    return export_text_classifier(text_classifier(architecture), out, release, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +115,7 @@ def test_models_of_text_and_layout_answer_like_torch(
         del inputs["bbox"]
     with torch.no_grad():
         tensors = {name: torch.from_numpy(value) for name, value in inputs.items()}
-        expected = probabilities(text_model(architecture)(**tensors).logits[0])
+        expected = probabilities(text_classifier(architecture)(**tensors).logits[0])
     answer = loaded.classify(asked, top_k=9)
     assert by_label(answer) == pytest.approx(list(expected), abs=1e-5)
     assert answer.label == LABELS[int(expected.argmax())]
@@ -194,7 +139,7 @@ def test_models_of_images_answer_like_torch(
         tensors.append(scaled.transpose(2, 0, 1))
     with torch.no_grad():
         batch = torch.as_tensor(np.stack(tensors), dtype=torch.float32)
-        expected = image_model(architecture)(batch).logits.numpy()
+        expected = image_classifier(architecture)(batch).logits.numpy()
     for path, logits in zip(paths, expected, strict=True):
         answer = loaded.classify(images.with_image(path), top_k=4)
         assert by_label(answer) == pytest.approx(list(probabilities(logits)), abs=1e-4)

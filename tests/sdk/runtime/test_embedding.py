@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import hushdoc_tiny as tiny
+import hushdoc_tiny_models as tiny_models
 import numpy as np
 import pytest
 import torch
@@ -42,18 +43,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def encoder() -> Any:
-    """Returns a small BERT whose answers differ clearly from text to text."""
-    torch.manual_seed(5)
-    config = transformers.BertConfig(
-        vocab_size=90,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=48,
-        max_position_embeddings=64,
-        initializer_range=0.3,
-    )
-    return transformers.BertModel(config, add_pooling_layer=False).eval()
+    return tiny_models.encoder()
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +102,7 @@ def test_short_texts_are_what_transformers_answers(model: EmbeddingModel, encode
     assert answer.coverage == (1, 1, 1)
     assert answer.num_windows == (1, 1, 1)
     assert answer.warnings == ()
-    assert model.dimensions == 32
+    assert model.dimensions == 48
 
 
 def test_long_texts_are_the_mean_over_all_their_windows(
@@ -172,7 +162,7 @@ def test_pages_fields_and_documents_have_vectors(model: EmbeddingModel) -> None:
     with pytest.raises(ValueError, match="There are 3 vectors"):
         _ = pages.vector
     whole = model.embed(PAGES, level="document")
-    assert (whole.pages, whole.num_windows, whole.vector.shape) == ((None,), (2,), (32,))
+    assert (whole.pages, whole.num_windows, whole.vector.shape) == ((None,), (2,), (48,))
     assert min(whole.vector @ texts[0], whole.vector @ texts[1]) > texts[0] @ texts[1]
     fields = [
         Field(
@@ -188,7 +178,7 @@ def test_pages_fields_and_documents_have_vectors(model: EmbeddingModel) -> None:
     found = model.embed(PAGES, level="field", fields=fields)
     assert (found.labels, found.pages) == (("seller",), (2,))
     assert np.abs(found.vector - texts[1]).max() < 1e-6
-    assert model.embed(PAGES, level="field", fields=[]).vectors.shape == (0, 32)
+    assert model.embed(PAGES, level="field", fields=[]).vectors.shape == (0, 48)
 
 
 def test_a_plain_text_counts_as_one_page(model: EmbeddingModel) -> None:
@@ -217,7 +207,7 @@ def test_bad_input_is_a_typed_error_and_the_next_call_unaffected(model: Embeddin
         with pytest.raises(ValueError, match="expected fields"):
             model.embed(PAGES, **wrong)  # type: ignore[arg-type]
     assert (model.embed_texts(TEXTS).vectors == before).all()
-    assert model.embed_texts([]).vectors.shape == (0, 32)
+    assert model.embed_texts([]).vectors.shape == (0, 48)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_classify_prints_labels_and_goes_on_after_a_failure(
     assert all(line.partition(": ")[2].count(".") == 2 for line in lines)
     assert "not calibrated" in note
     assert warned.startswith("hushdoc classify: BAD_INPUT: gone.pdf: ")
-    assert run("classify", f"{home}/classes", "a.json", "--json", "--top-k", "3") == 0
+    assert run("classify", f"{home}/classes", "a.json", "--json", "--top-k", "4") == 0
     data = json.loads(capfd.readouterr().out)
     assert sorted(item["label"] for item in data["scores"]) == sorted(tiny.CLASSES)
     assert data["label"] == data["scores"][0]["label"]
@@ -111,7 +111,7 @@ def test_classify_reads_no_words_of_an_image_on_standard_input(
 def test_classify_asks_a_table_of_hashed_features(
     home: Path, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("classify", f"{home}/table", "a.json", "b.txt", "--jsonl", "--top-k", "3") == 0
+    assert run("classify", f"{home}/table", "a.json", "b.txt", "--jsonl", "--top-k", "4") == 0
     answers = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     for answer in answers:
         assert {item["label"] for item in answer["scores"]} == set(tiny.CLASSES)
@@ -271,7 +271,7 @@ def test_wrong_usage(home: Path, place: Path, wrong: list[str]) -> None:
 
 def test_the_card_tells_how_each_task_is_run(home: Path) -> None:
     told = {name: (home / name / "README.md").read_text() for name in ("classes", "vectors")}
-    assert "## Classes\n\n`form`, `invoice`, `letter`" in told["classes"]
+    assert "## Classes\n\n`email`, `form`, `invoice`, `letter`" in told["classes"]
     assert "hushdoc classify . document.pdf" in told["classes"]
     assert "hushdoc embed . document.pdf" in told["vectors"]
     assert "## Fields" not in told["vectors"]
