@@ -1,13 +1,15 @@
-"""The subcommand `doctor`, run as a program would be."""
+"""The subcommand `doctor`, in a process of its own where it looks at what its process imports."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from hushdoc_processes import in_python
 from hushdoc.__main__ import main
 from hushdoc.commands import sockets
 from hushdoc.commands.extras import EXTRAS
-from hushdoc.reading import tesseract
+from hushdoc.reading import ocr, tesseract
 from hushdoc.reading.ocr import rapid_is_installed
 
 CODE = """
@@ -62,7 +64,11 @@ def doctor(
 
 
 def checks(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, str]]:
-    return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    return by_name(done.stdout)
+
+
+def by_name(printed: str) -> dict[str, dict[str, str]]:
+    return {check["name"]: check for check in json.loads(printed)["checks"]}
 
 
 def test_a_sound_machine_is_healthy() -> None:
@@ -76,12 +82,12 @@ def test_a_sound_machine_is_healthy() -> None:
     assert found["cores"]["found"].startswith(f"{len(os.sched_getaffinity(0))} of ")
 
 
-def test_people_get_one_line_for_each_check() -> None:
-    done = doctor()
-    assert done.returncode == 0
+def test_people_get_one_line_for_each_check(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    printed = capfd.readouterr().out
     # What is not installed is a note, and its advice stands below it, indented.
-    assert all(line.startswith(("fine ", "note ", "  ")) for line in done.stdout.splitlines())
-    assert "fine   onnxruntime: onnxruntime " in done.stdout
+    assert all(line.startswith(("fine ", "note ", "  ")) for line in printed.splitlines())
+    assert "fine   onnxruntime: onnxruntime " in printed
 
 
 def test_two_builds_over_one_another_are_found_and_explained(tmp_path: Path) -> None:
@@ -109,11 +115,11 @@ def test_a_host_that_imported_it_first_is_found_and_explained() -> None:
 
 
 def test_a_graph_that_runs_asks_for_no_socket() -> None:
-    done = doctor("--prove-offline", "--seconds", "3", "--json", before=WITHOUT_OCR)
+    done = doctor("--prove-offline", "--seconds", "2", "--json", before=WITHOUT_OCR)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)["offline"]
     assert (told["attempts"], told["ran"]) == ([], ["a graph of one operator"])
-    assert told["seconds"] > 2  # the watch may begin after the program that is watched
+    assert told["seconds"] > 1  # the watch may begin after the program that is watched
     expected = f"0 sockets and 0 DNS queries asked for in {told['seconds']:.0f} s; ran a graph"
     assert checks(done)["offline"]["found"].startswith(expected)
 
@@ -176,20 +182,23 @@ def test_an_engine_that_calls_home_is_caught(tmp_path: Path) -> None:
     assert "asked for by the program python" in checks(done)["offline"]["advice"]
 
 
-WITHOUT_RAPIDOCR = """
-import importlib.util as u; real = u.find_spec
-u.find_spec = lambda name: None if name == "rapidocr" else real(name)
-"""
+def without_rapidocr(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "rapidocr" else real(name)
+    )
+
+
 # No package brings Tesseract, so only the program itself is looked for.
-NOTES = {
-    "extra ocr": (WITHOUT_RAPIDOCR, "rapidocr not installed", "pip install 'hushdoc[ocr]'"),
+NOTES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = {
+    "extra ocr": (without_rapidocr, "rapidocr not installed", "pip install 'hushdoc[ocr]'"),
     "engine rapidocr": (
-        "from hushdoc.reading import ocr\nocr.rapid_is_installed = bool",
+        lambda patch: patch.setattr(ocr, "rapid_is_installed", bool),
         "",
         "hushdoc[cpu,ocr]",
     ),
     "engine tesseract": (
-        "import os\nos.environ['PATH'] = ''",
+        lambda patch: patch.setenv("PATH", ""),
         "the program is not installed",
         "apt-get install tesseract-ocr",
     ),
@@ -197,23 +206,28 @@ NOTES = {
 
 
 @pytest.mark.parametrize("name", NOTES)
-def test_what_is_missing_is_a_note_with_the_line_that_installs_it(name: str) -> None:
-    before, found, advice = NOTES[name]
-    done = doctor("--json", before=before)
-    assert done.returncode == 0
-    told = checks(done)[name]
+def test_what_is_missing_is_a_note_with_the_line_that_installs_it(
+    name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    missing, found, advice = NOTES[name]
+    missing(monkeypatch)
+    assert main(["doctor", "--json"]) == 0
+    printed = capfd.readouterr().out
+    told = by_name(printed)[name]
     assert told["state"] == "note"
     assert found in told["found"]
     assert advice in told["advice"]
-    assert "pytesseract" not in done.stdout
+    assert "pytesseract" not in printed
 
 
-def test_a_program_that_does_not_run_is_wrong(tmp_path: Path) -> None:
+def test_a_program_that_does_not_run_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "tesseract").write_text("#!/bin/sh\nexit 3\n")
     (tmp_path / "tesseract").chmod(0o755)
-    done = doctor("--json", PATH=str(tmp_path))
-    assert done.returncode == 6
-    assert checks(done)["engine tesseract"]["state"] == "wrong"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["doctor", "--json"]) == 6
+    assert by_name(capfd.readouterr().out)["engine tesseract"]["state"] == "wrong"
 
 
 def test_advice_names_extras_that_bring_what_is_missing() -> None:
@@ -247,7 +261,7 @@ def test_a_model_that_its_policy_refuses_is_one_line(tmp_path: Path) -> None:
     "arguments",
     [("model",), ("--prove-offline", "--seconds", "-1")],
 )
-def test_wrong_usage(arguments: tuple[str, ...]) -> None:
-    done = doctor(*arguments)
-    assert done.returncode == 2
-    assert "error:" in done.stderr
+def test_wrong_usage(arguments: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["doctor", *arguments])
+    assert "error:" in capfd.readouterr().err
