@@ -461,13 +461,13 @@ def test_clients_that_take_no_answer_are_not_waited_for(
     monkeypatch.setitem(answers.OPERATIONS, "extract", large)
     head = f"POST /v1/extract HTTP/1.1\r\nHost: h\r\nContent-Length: {len(TEXT)}\r\n"
     artifacts = {"clauses": hushdoc_tiny.sealed_table("kie")}
-    limits = Limits(answer_seconds=2)
+    limits = Limits(answer_seconds=1)
     with serving(artifacts, hushdoc_tiny.policy(), limits=limits) as server:
         assert len(server.ask("/v1/extract", TEXT, "text/plain").body) > size
         with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
             client.sendall((head.encode() + b"Content-Type: text/plain\r\n\r\n" + TEXT) * asked)
             server.lines(1 + 1)
-            time.sleep(3)
+            time.sleep(2)
             taken = 0
             with suppress(ConnectionError):
                 while part := client.recv(2**20):
