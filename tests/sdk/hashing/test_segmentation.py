@@ -200,10 +200,10 @@ def test_hostile_text_takes_linear_time(name: str) -> None:
 
 @pytest.mark.parametrize("marks", ["!", "?", "。", ".!", "!'"])
 def test_a_long_run_of_marks_takes_linear_time(marks: str) -> None:
-    text = marks * (400_000 // len(marks))
+    text = marks * (200_000 // len(marks))
     began = time.process_time()
     assert segmentation.sentences(text)[-1][1] == len(text)
-    # Less than 2 s; where each mark is looked at from all before it, minutes.
+    # Less than 1 s; where each mark is looked at from all before it, minutes.
     assert time.process_time() - began < 20
 
 
@@ -242,7 +242,7 @@ PROSE = st.lists(
 
 
 @given(st.one_of(TEXTS, PROSE))
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=400)
 def test_what_is_decided_at_once_is_what_the_rules_decide(text: str) -> None:
     assert cut(text) == cut_at(text, ends_one_by_one(text))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushdoc.runtime import generation
@@ -78,6 +78,7 @@ def ground(words: list[list[int]], start: int = 0, stop: int | None = None) -> G
 FREE: dict[str, Any] = {**SEARCH, "ground": ground([]), "grounded": False}
 
 
+@settings(max_examples=50)
 @given(seed=Seed)
 def test_wide_beams_find_the_best_of_all_answers(seed: int) -> None:
     found, empty = written(decoder(seed), PAST, max_answer=4, beams=64, **FREE)
