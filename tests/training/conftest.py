@@ -21,6 +21,7 @@ from transformers import PreTrainedTokenizerFast
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training import invented
 from hushdoc_training.models import layout
+from hushdoc_training.privacy import earlier_steps
 from hushdoc_training.recipes.docvqa import public_inputs as public_questions
 from hushdoc_training.recipes.kie import public_inputs, start
 
@@ -41,11 +42,14 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
     Privacy noise has no seed, on purpose, and a bound that a draw may miss fails some day for no
     reason. Torch's own generator, and the C library's by which CRFsuite shuffles, would otherwise
     go on from the test before. Only this process is meant: those that tests start draw afresh.
+    As draws are the same, so is much of what trainings leave, and each test knows its own alone.
     """
     torch.manual_seed(0)
     ctypes.CDLL(None).srand(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "urandom", random.Random(0).randbytes)
+        patch.setattr(earlier_steps, "_LEFT", {})
+        patch.setattr(earlier_steps, "_LEFT_OPENLY", {})
         return (yield)
 
 

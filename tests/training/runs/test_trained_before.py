@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,15 +37,6 @@ from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.selection import Candidate, Selection, best_of
 
 PLAN = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.5, steps=3, expected_records=4)
-
-
-@pytest.fixture(autouse=True)
-def process_that_begins() -> Iterator[None]:
-    """Draws are the same in every test, and so is what small trainings leave."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(earlier_steps, "_LEFT", {})
-        patched.setattr(earlier_steps, "_LEFT_OPENLY", {})
-        yield
 
 
 def trained(
