@@ -177,7 +177,8 @@ def require_no_path(proto: Any, content: bytes) -> None:
 
 def _marks() -> list[str]:
     """Returns what no text of an exported graph may hold."""
-    places = (sys.prefix, sys.base_prefix, tempfile.gettempdir(), os.getcwd(), str(Path.home()))
+    home = os.path.expanduser("~")  # without an error where nobody knows it, as in a container
+    places = (sys.prefix, sys.base_prefix, tempfile.gettempdir(), os.getcwd(), home)
     here = str(Path(__file__).resolve().parents[2])
     # A root such as "/" would be found in any text with a slash.
     return ['File "', "site-packages", *(place for place in (*places, here) if len(place) > 3)]

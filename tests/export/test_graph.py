@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+from pathlib import Path
 from typing import Any
 
 import hushdoc_tiny_models as tiny_models
@@ -125,6 +127,14 @@ def test_weights_that_look_like_a_path_do_not_stop_it() -> None:
     weight = onnx.TensorProto(name="w", data_type=2, dims=[5], raw_data=b"/root")
     proto = onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [], [weight]))
     assert graph.serialize(proto, notes={})
+
+
+def test_a_user_without_a_home_can_export(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a container runs one whose number nobody knows: `Path.home` is an error there."""
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    with pytest.raises(RuntimeError, match="home"):
+        Path.home()
+    assert graph.serialize(onnx.helper.make_model(onnx.GraphProto(name="g")), notes={})
 
 
 def test_a_model_that_cannot_be_traced_is_a_checkpoint_error() -> None:
