@@ -100,6 +100,8 @@ def _store_each(
     with ExitStack() as stack:
         stack.enter_context(_quiet_reading())
         folder = stack.enter_context(results.opened(options.out, options.subcommand, made_by))
+        if folder.folds_names:
+            documents.require_apart_when_folded(sources)
         progress = stack.enter_context(reported(len(sources), sys.stderr))
         storing = _Storing(folder=folder, task=task, tally=tally, progress=progress)
         found = closing(outcomes(storing.pending(sources), task, options.workers))

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath, PurePosixPath
+from unicodedata import normalize
 
 from hushdoc.arguments import as_text
 from hushdoc.commands.results import JOURNAL
@@ -84,6 +85,20 @@ def apart(sources: Sequence[Source], endings: Iterable[str]) -> list[Source]:
             if str(folder) in taken:
                 raise _same_result(taken[str(folder)], source)
     return [*found.values(), *failed]
+
+
+def require_apart_when_folded(sources: Iterable[Source]) -> None:
+    """Raises InputError where two results would be one file on a disk that folds names."""
+    found: dict[str, Source] = {}
+    for source in (source for source in sources if source.error is None):
+        folded = normalize("NFC", normalize("NFC", source.name).casefold())
+        other = found.setdefault(folded, source)
+        if other is not source:
+            raise InputError(
+                f"The results of '{other.path}' and '{source.path}' would be one file, as the disk "
+                "of --out takes names for one that differ in capital letters or in how a letter is "
+                "written. Give each a folder of its own."
+            )
 
 
 def _same_result(one: Source, other: Source) -> InputError:

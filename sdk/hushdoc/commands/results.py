@@ -82,6 +82,13 @@ class Results:
         self.path, self._entries = path, entries
         self._settings = json.dumps(settings, sort_keys=True, default=str).encode()
 
+    @property
+    def folds_names(self) -> bool:
+        """Whether this disk takes names for one that differ in capital letters alone."""
+        journal = self.path / JOURNAL
+        upper = journal.with_name(JOURNAL.upper())
+        return upper.exists() and upper.samefile(journal)
+
     def made_from(self, content: bytes) -> str:
         """Returns the digest of all that the result of a document depends on."""
         return hashlib.sha256(hashlib.sha256(content).digest() + self._settings).hexdigest()

@@ -165,6 +165,21 @@ def test_results_are_mixed_with_nothing_else(folder: Path) -> None:
         run("in", "--out", "out", subcommand="classify", model=str(classifier))
 
 
+def test_a_disk_that_folds_names_has_each_result_or_none(folder: Path) -> None:
+    """Such as those of macOS, of Windows, and of most sticks; a link stands for one here."""
+    for name in ("in/sub/B.txt", "in/sub/caf\xe9.txt", "in/cafe\u0301.txt"):
+        (folder / name).write_text(LAWS)
+    named = [("in/b.txt", "in/sub/B.txt"), ("in/cafe\u0301.txt", "in/sub/caf\xe9.txt")]
+    for both in named:
+        assert run(*both, "--out", "out") == 0
+    assert len(results(folder / "out")) == 4
+    os.link(folder / "out" / JOURNAL, folder / "out" / JOURNAL.upper())
+    for both in named:
+        with pytest.raises(InputError, match="would be one file, as the disk"):
+            run(*both, "--out", "out")
+    assert run("in/b.txt", "in/b.md", "--out", "out") == 0
+
+
 def test_names_that_differ_by_their_ending_have_a_result_each(folder: Path) -> None:
     assert run("in/b.txt", "in/b.md", "in/sub/c.txt", "--out", "out") == 0
     assert list(results(folder / "out")) == ["b.md.json", "b.txt.json", "c.txt.json"]
