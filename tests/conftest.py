@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import shutil
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from hushdoc.commands import command_line
 from hushdoc.system import telemetry
 
 # A test that fails one day and not the next is no test: the same examples in every run, and no
@@ -29,6 +31,9 @@ settings.load_profile("repeatable")
 
 # Every collection would walk all that torch and transformers have made, for a tenth of the time.
 gc.set_threshold(20_000, 20, 20)
+
+# The parser of commands is the same in every call, and making it takes longer than many of them.
+command_line.build_parser = functools.cache(command_line.build_parser)
 
 # Some tests import onnxruntime themselves, and none may have it send anything.
 telemetry.keep_off()
