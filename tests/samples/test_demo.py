@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 
+import hushdoc_smaller
 import pytest
 from hushdoc_terminal import Ended, on_terminal, require_stopped
 
@@ -41,8 +42,12 @@ READS_ALONE = re.compile(
 """What `inspect` and `verify` print: long, and of no foreign library."""
 
 
-def quick(folder: Path, *, until: str | None = None) -> Ended:
-    return on_terminal(sys.executable, DEMO, "--quick", "--out", "demo", cwd=folder, until=until)
+def quick(folder: Path, *, until: str | None = None, small: bool = False) -> Ended:
+    """Runs the quick demo, with a smaller model if it shall be `small`."""
+    program = (hushdoc_smaller.__file__, DEMO) if small else (DEMO,)
+    return on_terminal(
+        sys.executable, *program, "--quick", "--out", "demo", cwd=folder, until=until
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +56,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Ended]]:
     folder = tmp_path_factory.mktemp("demo")
     # Not every step is shown where steps are fast.
     stops = ("Measuring this machine", r"step \d/13", None)
-    return folder, [quick(folder, until=stop) for stop in stops]
+    return folder, [quick(folder, until=stop, small=stop != stops[0]) for stop in stops]
 
 
 def test_the_demo_goes_on_where_it_was_interrupted(runs: tuple[Path, list[Ended]]) -> None:

@@ -7,9 +7,10 @@ import re
 import shlex
 from pathlib import Path
 
+import hushdoc_tiny_models  # noqa: F401 (one graph serves both exports of a checkpoint)
 import numpy as np
 import pytest
-from hushdoc_smaller import smaller
+from hushdoc_smaller import smaller, smaller_minilm
 from PIL import Image, ImageDraw
 
 from hushdoc.__main__ import main
@@ -81,6 +82,7 @@ def test_models_from_published_weights_meet_the_page_s_own_policy() -> None:
 
 @pytest.mark.timeout(280)
 @smaller()
+@smaller_minilm()
 def test_readme_runs_from_top_to_bottom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
