@@ -31,9 +31,12 @@ SIZES = {
 SPECIAL = {
     name: f"[{name[:3].upper()}]" for name in ("cls_token", "sep_token", "pad_token", "unk_token")
 }
+ALPHABET = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", *ByteLevel.alphabet()]
 
 
-def saved(folder: Path, model_type: str, **change: Any) -> Path:
+def saved(
+    folder: Path, model_type: str, *, dtype: torch.dtype = torch.float32, **change: Any
+) -> Path:
     """Writes a random classifier as transformers does."""
     torch.manual_seed(5)
     if model_type == "resnet":
@@ -62,7 +65,7 @@ def saved(folder: Path, model_type: str, **change: Any) -> Path:
             transformers.LayoutLMv3Config(coordinate_size=8, shape_size=8, **sizes)
         ),
     }[model_type]()
-    model.save_pretrained(folder)
+    model.to(dtype).save_pretrained(folder)
     tokenizer = Tokenizer.from_str(tiny.tokenizer_json())
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
@@ -78,11 +81,23 @@ def opened(folder: Path) -> Any:
     return hushdoc.ClassificationModel.load(folder, policy=policy)
 
 
-@pytest.mark.parametrize(("model_type", "before"), [("bert", 0), ("lilt", 1)])
+def logits_of(source: Path, inputs: Any) -> torch.Tensor:
+    """Returns what transformers computes in float32."""
+    inner = transformers.AutoModelForSequenceClassification.from_pretrained(source).float().eval()
+    with torch.no_grad():
+        logits: torch.Tensor = inner(**inputs).logits
+    return logits
+
+
+@pytest.mark.parametrize(
+    ("model_type", "before", "dtype", "vocab_size"),
+    [("bert", 0, torch.bfloat16, SIZES["vocab_size"]), ("lilt", 1, torch.float16, len(ALPHABET))],
+)
 def test_words_are_classified_as_transformers_does(
-    tmp_path: Path, model_type: str, before: int
+    tmp_path: Path, model_type: str, before: int, dtype: torch.dtype, vocab_size: int
 ) -> None:
-    source = saved(tmp_path / "source", model_type)
+    """Weights in half precision are exported in float32."""
+    source = saved(tmp_path / "source", model_type, dtype=dtype, vocab_size=vocab_size)
     assert holds_classifier(source)
     release = tiny.release(name="classes")
     folder = export_classifier(source, tmp_path / "model", release, trained_on="our mail")
@@ -94,8 +109,7 @@ def test_words_are_classified_as_transformers_does(
     assert manifest["max_tokens"] == 70 - before
     boxes = [(20 * i, 10, 20 * i + 10, 20) for i in range(4)]
     document = Document.from_words(["invoice", "no", "7", "eur"], boxes, width=100, height=100)
-    found = model.classify(document)
-    inner = transformers.AutoModelForSequenceClassification.from_pretrained(source).eval()
+    found = model.classify(document, top_k=3).scores
     tokenizer = transformers.AutoTokenizer.from_pretrained(source)
     tokens = tokenizer("invoice no 7 eur", add_special_tokens=False)["input_ids"]
     inputs = {"input_ids": torch.tensor([[2, *tokens, 3]])}
@@ -107,32 +121,24 @@ def test_words_are_classified_as_transformers_does(
         ]
         each = [[10 * edge for edge in box] for box in words]
         inputs["bbox"] = torch.tensor([[[0] * 4, *each, [1000] * 4]])
-    with torch.no_grad():
-        wanted = inner(**inputs).logits.softmax(-1)[0].numpy()
-    assert found.scores[0].label == LABELS[int(np.argmax(wanted))]
-    assert found.scores[0].score == pytest.approx(float(wanted.max()), abs=1e-3)
+    wanted = logits_of(source, inputs).softmax(-1)[0].tolist()
+    assert found[0].label == LABELS[int(np.argmax(wanted))]
+    assert [item.score for item in found] == pytest.approx(sorted(wanted, reverse=True), abs=1e-4)
 
 
 def test_boxes_of_special_tokens_are_those_of_the_models_tokenizer(tmp_path: Path) -> None:
     words, boxes = ["a", "b"], [[100, 10, 150, 30], [200, 10, 250, 30]]
-    alphabet = [*["<s>", "<pad>", "</s>", "<unk>", "<mask>"], *ByteLevel.alphabet()]
     tokenizer = transformers.LayoutLMv3Tokenizer(
-        vocab={piece: number for number, piece in enumerate(alphabet)}, merges=[]
+        vocab={piece: number for number, piece in enumerate(ALPHABET)}, merges=[]
     )
-    config = transformers.LiltConfig(**{**SIZES, "vocab_size": len(alphabet), "pad_token_id": 1})
-    torch.manual_seed(9)
-    inner = transformers.LiltForSequenceClassification(config).eval()
-    source = tmp_path / "source"
-    inner.save_pretrained(source)
+    source = saved(tmp_path / "source", "lilt", dtype=torch.float16, vocab_size=len(ALPHABET))
     tokenizer.save_pretrained(source)
     release = tiny.release(name="classes")
     folder = export_classifier(source, tmp_path / "model", release, trained_on="our mail")
     document = Document.from_words(words, boxes, width=1000, height=1000)
     found = opened(folder).classify(document, top_k=3).scores
-    with torch.no_grad():
-        inputs = tokenizer(words, boxes=boxes, return_tensors="pt")
-        logits = inner(**inputs).logits
-    wanted = sorted(logits.softmax(-1)[0].tolist(), reverse=True)
+    inputs = tokenizer(words, boxes=boxes, return_tensors="pt")
+    wanted = sorted(logits_of(source, inputs).softmax(-1)[0].tolist(), reverse=True)
     assert inputs["bbox"][0, -1].tolist() == [0] * 4
     assert [item.score for item in found] == pytest.approx(wanted, abs=1e-4)
 
@@ -154,22 +160,6 @@ def test_the_command_exports_images(tmp_path: Path, capfd: pytest.CaptureFixture
         with pytest.raises(SystemExit) as stop:
             main(["export", str(source), "--out", f"{out}2", "--key", f"{key}.key", *change])
         assert stop.value.code == 2
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_weights_in_half_precision_are_exported_in_float32(
-    tmp_path: Path, dtype: torch.dtype
-) -> None:
-    source = saved(tmp_path / "source", "bert")
-    inner = transformers.AutoModelForSequenceClassification.from_pretrained(source).to(dtype).eval()
-    inner.save_pretrained(source)
-    release = tiny.release(name="classes")
-    folder = export_classifier(source, tmp_path / "model", release, trained_on="our mail")
-    found = opened(folder).classify(Document.from_text("total 7 eur"), top_k=3).scores
-    tokens = transformers.AutoTokenizer.from_pretrained(source)("total 7 eur", return_tensors="pt")
-    with torch.no_grad():
-        wanted = inner.float()(**tokens).logits.softmax(-1)[0].tolist()
-    assert [item.score for item in found] == pytest.approx(sorted(wanted, reverse=True), abs=1e-4)
 
 
 def _without(name: str) -> Any:
@@ -267,10 +257,8 @@ def test_windows_are_as_long_as_a_model_has_positions(
     folder = export_classifier(source, tmp_path / "model", release, trained_on="our mail")
     text = " ".join(["7"] * (positions - 2))
     found = opened(folder).classify(Document.from_text(text), top_k=3).scores
-    inner = transformers.AutoModelForSequenceClassification.from_pretrained(source).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(source)
-    with torch.no_grad():
-        logits = inner(**tokenizer(text, return_tensors="pt")).logits
+    logits = logits_of(source, tokenizer(text, return_tensors="pt"))
     wanted = sorted(logits.softmax(-1)[0].tolist(), reverse=True)
     assert [item.score for item in found] == pytest.approx(wanted, abs=1e-4)
 
