@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
 
-from hushdoc.commands.command_line import build_parser
+from hushdoc.commands import command_line
 from hushdoc.errors import HushdocError
 from hushdoc.signing.keys import PrivateKey
 from hushdoc.signing.trust_store import TrustStore
@@ -15,9 +16,13 @@ LIMITS = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
 """What the policy of `write_policy` demands, as options beside --trust."""
 
 
+parser = functools.cache(command_line.build_parser)
+"""Returns the parser, which takes longer to build than most subcommands take to run here."""
+
+
 def run(*arguments: object) -> int:
     """Returns the exit code of a subcommand; its errors are raised."""
-    options = build_parser().parse_args([str(argument) for argument in arguments])
+    options = parser().parse_args([str(argument) for argument in arguments])
     return int(options.run(options))
 
 

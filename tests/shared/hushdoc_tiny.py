@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import hushdoc_builders
+import hushdoc_command_runs
 import numpy as np
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from hushdoc.accounting import rdp
 from hushdoc.artifact import artifact
 from hushdoc.certificate.claim import Claim, PublicData
-from hushdoc.commands.command_line import build_parser
 from hushdoc.hashing import FeatureScheme
 from hushdoc.labels import LabelSet
 from hushdoc.policy.policy import Policy
@@ -216,9 +216,7 @@ def export_command(home: Path, *arguments: object) -> int:
     if not (home / "release.key").exists():
         keys.write_private_key(KEY, home / "release.key")
     command = ["export", *map(str, arguments), "--key", str(home / "release.key")]
-    options = build_parser().parse_args(command)
-    code: int = options.run(options)
-    return code
+    return hushdoc_command_runs.run(*command)
 
 
 def calibration_data(name: str) -> PublicData:

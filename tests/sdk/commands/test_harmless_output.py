@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import hushdoc_builders as build
+import hushdoc_command_runs
 import pytest
 
 from hushdoc import __main__ as program
 from hushdoc.commands import command_line
-from hushdoc.commands.command_line import build_parser
 from hushdoc.commands.parsing import CommandParser
 from hushdoc.reading import ReadingWarning
 from hushdoc.system import terminals
@@ -60,15 +60,17 @@ def _hostile_arguments(parser: argparse.ArgumentParser) -> Iterator[str]:
             yield from (action.option_strings[-1], NAME)
 
 
-PARSER = build_parser()
-COMMANDS = {"-".join(w for w in words if w.isalnum()): words for words in leaves(PARSER)}
+COMMANDS = {
+    "-".join(w for w in words if w.isalnum()): words
+    for words in leaves(hushdoc_command_runs.parser())
+}
 NOTHING_NAMED = {"doctor", "completion", "bench"}
 
 
 @pytest.fixture(autouse=True)
 def one_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has no line build the parser anew, which takes longer than all else here."""
-    monkeypatch.setattr(command_line, "build_parser", lambda: PARSER)
+    monkeypatch.setattr(command_line, "build_parser", hushdoc_command_runs.parser)
 
 
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
