@@ -17,6 +17,7 @@ from hushdoc_processes import in_python
 
 from hushdoc.artifact import artifact, onnx_scan, safetensors_scan
 from hushdoc.artifact import manifest as contents
+from hushdoc.artifact.scan_budget import ScanBudget
 from hushdoc.errors import ArtifactError, HushdocError, PolicyViolationError, SignatureError
 from hushdoc.policy.policy import Policy
 from hushdoc.signing import dsse, keys
@@ -206,10 +207,11 @@ def test_a_malformed_file_that_was_changed_has_the_wrong_digest_and_no_format(
 
 
 def test_all_graphs_of_an_artifact_share_one_walk(
-    build: ModuleType, key: Any, tmp_path: Path
+    build: ModuleType, key: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each graph alone is small enough; together they are not."""
-    graph = build.onnx(graph=build.message(1, b"") * 260_000)
+    monkeypatch.setattr(artifact, "ScanBudget", functools.partial(ScanBudget, fields=50_000))
+    graph = build.onnx(graph=build.message(1, b"") * 26_000)
     folders = []
     for count in (1, 2):
         others = {f"g{number}_DOT_onnx": graph for number in range(count)}
