@@ -158,7 +158,7 @@ def test_engines_and_their_cache_stay_with_the_host(fixtures: Path) -> None:
 def test_what_an_engine_takes_is_not_the_file_s_time(fixtures: Path) -> None:
     class Slow(Engine):
         def read(self, image: object) -> list[Word]:
-            time.sleep(3)
+            time.sleep(2.2)
             return super().read(image)
 
     limits = ReadingLimits(max_seconds=2)
