@@ -224,7 +224,7 @@ def test_classifiers_get_a_temperature(tmp_path: Path) -> None:
     random = np.random.default_rng(9)
     known = []
     for document in documents(240):
-        scores = model.classify(document, top_k=3).scores
+        scores = model.classify(document, top_k=4).scores
         powers = np.asarray([item.score for item in scores]) ** (1 / 2.5)
         kind = random.choice([item.label for item in scores], p=powers / powers.sum())
         known.append(LabelledDocument(document=document, spans=(), document_type=str(kind)))
@@ -243,7 +243,7 @@ def test_classifiers_get_a_temperature(tmp_path: Path) -> None:
     scoring = loaded.scoring
     assert 1.5 < scoring.temperature < 4
     assert scoring == fit(answers, fitted_on=DATA.name)
-    answer = loaded.classify(known[0].document, top_k=3)
+    answer = loaded.classify(known[0].document, top_k=4)
     assert sum(item.score for item in answer.scores) == pytest.approx(1)
     assert answer.scores[0].score < model.classify(known[0].document).scores[0].score
 
