@@ -16,6 +16,7 @@ import pytest
 from hushdoc_processes import interpreter
 from PIL import Image
 
+from hushdoc.__main__ import main
 from hushdoc.document.document import Document
 from hushdoc.errors import HushdocError, PolicyViolationError
 from hushdoc.runtime.extraction import Extraction
@@ -312,10 +313,22 @@ def test_a_refusal_stops_before_any_document_is_read(
         (("a.json", "--policy", "policy.toml", "--device", "cuda"), 6, "DEVICE_UNAVAILABLE"),
     ],
 )
-def test_the_program_ends_with_the_code_that_it_documents(
-    place: Path, arguments: tuple[str, ...], code: int, said: str
+def test_main_returns_the_code_that_it_documents(
+    place: Path,
+    arguments: tuple[str, ...],
+    code: int,
+    said: str,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
+    assert main(["extract", str(tiny.sealed()), *arguments]) == code
+    printed, warned = capfd.readouterr()
+    assert said in printed + warned
+    assert "Traceback" not in warned
+
+
+def test_the_program_ends_with_that_code(place: Path) -> None:
+    arguments = ("a.json", "bad.json", "--policy", "policy.toml")
     done = interpreter("-m", "hushdoc", "extract", tiny.sealed(), *arguments, check=False)
-    assert done.returncode == code
-    assert said in done.stdout + done.stderr
+    assert done.returncode == 7
+    assert "a.json: " in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
