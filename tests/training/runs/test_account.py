@@ -91,6 +91,27 @@ def test_a_run_reserves_charges_closes_and_states_all_runs(
     assert len(ledger.runs()) == 2
 
 
+@pytest.mark.parametrize("dropped", [False, True])
+def test_settings_that_followed_what_is_unaccounted_make_later_runs_of_the_ledger_so_too(
+    train: Train,
+    ledger: Ledger,
+    tmp_path: Path,
+    dropped: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As those of a run whose losses were read do: they may follow what the first one left."""
+    tuned = {"hyperparameter_tuning": "unaccounted"}
+    if dropped:
+        with power_cut(monkeypatch, at=2):
+            train("first", **tuned)
+        ledger.close(only(ledger).run_id, reason="dropped")
+    else:
+        train("first", **tuned)
+    train("second", hyperparameter_tuning="none")
+    (guarantee,) = Checkpoint.load(tmp_path / "second").claim.guarantees
+    assert guarantee.hyperparameter_tuning == "unaccounted"
+
+
 def test_a_restored_backup_does_not_undercount_the_run_that_it_has_forgotten(
     train: Train, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,9 @@ from hushdoc_training.runs.receipts import Declared, Preview
 from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import last_charge, last_head, read_log
 
+TUNED = "results that its settings were chosen by"
+"""What a run of unaccounted tuning is noted to have read, in its ledger."""
+
 CHANGED = "documents were added, removed or relabelled"
 """Why a ledger counts for other documents than before, where their owner says so."""
 
@@ -134,6 +137,11 @@ class LedgerAccount:
             what, declared = read
             self.ledger.note_read(self.run_id, what, declared_unused=declared)
 
+    def note_tuning(self, declared: Declared) -> None:
+        """Notes that settings followed what is no part of epsilon: so do those of later runs."""
+        if declared.hyperparameter_tuning == "unaccounted":
+            self.note_read(Read(TUNED, ""))
+
     def close(self) -> None:
         """Ends the run in its ledger."""
         if self.ledger is not None:
@@ -159,9 +167,11 @@ def join(run: Run, plan: PrivacyPlan, terms: Terms) -> LedgerAccount:
         documents=terms.documents,
         cut=terms.cut,
     )
-    return LedgerAccount(
+    account = LedgerAccount(
         ledger=ledger, documents=terms.documents, run_id=run.run_id, charged=reserved.charged
     )
+    account.note_tuning(terms.declared)
+    return account
 
 
 def announcement(statement: LedgerStatement, preview: Preview) -> str:

@@ -286,9 +286,11 @@ class PrivateRun:
             view.note(EARLY_END)
         if isinstance(self.charges, StepLog):
             self.charges.note(receipt=json.loads(receipt.to_json()))
+        said = replace(self.terms.declared, **declared)
+        self.account.note_tuning(said)
         return receipts.claim(
             receipt,
-            replace(self.terms.declared, **declared),
+            said,
             delta=self.plan.delta,
             accountant=self.plan.accountant,
             ledger=self.account.statement(self.charges.charged),
