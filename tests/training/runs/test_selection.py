@@ -99,7 +99,10 @@ def test_the_best_is_claimed_at_the_price_of_choosing_it() -> None:
     )
     claim = receipts.claim_of_best(best, "forms", (public,), training={"rates": 2})
     [guarantee] = claim.guarantees
+    with pytest.raises(PrivacyError, match="claim_of_best"):
+        receipts.claim_of(best.training, "forms")
     # What was read beside, and what is assumed, is what one training alone says.
+    best.training.is_candidate = False
     alone = receipts.claim_of(best.training, "forms", (public,), training={"rates": 2})
     assert claim.data_accesses == alone.data_accesses
     assert any("test" in access.purpose for access in claim.data_accesses)

@@ -143,6 +143,16 @@ def test_a_ledger_of_two_other_runs_does_not_count_what_none_or_another_does(
     assert refused_by(ledger, training) is (first != "it")
 
 
+def test_a_ledger_counts_no_training_that_was_not_charged_to_it(tmp_path: Path) -> None:
+    """Though it counts another run of the same settings."""
+    ledger = Ledger.create(tmp_path / "ledger", data="pages", epsilon=9, delta=1e-5)
+    trained(small_model(seed=1), charging(ledger, "first"))
+    beside = trained(small_model(seed=2))
+    with pytest.raises(PrivacyError) as found:
+        receipts.claim_of(beside, "pages", ledger=ledger.statement())
+    assert found.value.code == "NOT_IN_LEDGER"
+
+
 @pytest.mark.parametrize("part", ["all of it", "the output layer"])
 def test_what_was_trained_in_between_takes_along_what_it_began_with(
     part: str, tmp_path: Path

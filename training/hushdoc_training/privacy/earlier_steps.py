@@ -59,9 +59,14 @@ class Charges:
         self._last[charged.rpartition(":")[0]] = charged
 
     @property
+    def seen(self) -> frozenset[str]:
+        """Where this process has charged steps, in all."""
+        return frozenset(self._last.values())
+
+    @property
     def charged(self) -> frozenset[str]:
-        """Where steps were charged by this process, in all; "" where it has seen none."""
-        return frozenset(self._last.values()) or _NOWHERE
+        """The same, and "" where it has charged none, of whatever it has moved."""
+        return self.seen or _NOWHERE
 
 
 class Moved:

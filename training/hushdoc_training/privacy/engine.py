@@ -60,6 +60,8 @@ class PrivateTraining(Generic[Example]):
         optimizer: What steps it.
         view: Notes who reads losses, counts and whatever else no noise protects.
         backend: Which of BACKENDS clips.
+        is_candidate: Whether the best of several is chosen among it and others, see
+            `runs.selection`: then no claim is of it alone.
     """
 
     def __init__(
@@ -136,6 +138,7 @@ class PrivateTraining(Generic[Example]):
         self._plan, self.model, self.optimizer = plan, model, optimizer
         self._meter = Meter(planned_steps=plan.steps, privacy_unit=unit_of(records))
         self._empty = self._nonfinite = 0
+        self.is_candidate = False
         self.view, self.backend = view or PrivateView(), backend
         self._is_closed = False
         self._turn = forking.Lock()
@@ -329,6 +332,11 @@ class PrivateTraining(Generic[Example]):
     def begun_with(self) -> tuple[str, ...]:
         """Names of parameters that earlier private trainings had moved, as far as is known here."""
         return tuple(name for name, _ in self._meter.begun_with)
+
+    @property
+    def charged_to(self) -> frozenset[str]:
+        """Where this process has charged steps, as `receipt.Held` has it; "" of no ledger."""
+        return frozenset({""}) if self._charges is None else self._charges.seen
 
     @property
     def untrained_parameters(self) -> Mapping[str, nn.Parameter]:

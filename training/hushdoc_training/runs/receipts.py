@@ -187,9 +187,16 @@ def claim_of(
     Raises:
         PrivacyError: What ran is not what was planned (both values are named), draws or noise came
             from a test, the records don't say what one of them is, buffers or frozen parameters are
-            not as they were at the start, no step was taken, or the first process alone knows what
-            was read; and as of `claim`.
+            not as they were at the start, no step was taken, the first process alone knows what was
+            read, it was one of several of which the best was chosen, or its steps were not charged
+            to the ledger (NOT_IN_LEDGER); and as of `claim`.
     """
+    if trained.is_candidate:
+        raise PrivacyError(
+            "The training was one of several of which the best was chosen, and a claim of it alone "
+            "would leave out what choosing spent. Make the claim by "
+            "`receipts.claim_of_best(best, name)`."
+        )
     trained.require_kept()
     trained.view.require_known()
     if trained.charged < trained.plan.steps:
@@ -197,7 +204,7 @@ def claim_of(
     receipt = trained.receipt
     trained.plan.require_executed(receipt)
     details = trained.claim_details(name)
-    return claim(
+    made = claim(
         receipt,
         Declared(
             name=name,
@@ -212,6 +219,14 @@ def claim_of(
         ledger=ledger,
         view=trained.view,
     )
+    if ledger is not None and not all(map(ledger.counts, trained.charged_to)):
+        raise PrivacyError(
+            "The ledger counts a run of the same settings, and steps of this training were not "
+            "charged to it: they would be counted nowhere. Give the training what charges the run "
+            "that the ledger reserved for it (`charge`).",
+            code="NOT_IN_LEDGER",
+        )
+    return made
 
 
 def claim_of_best(

@@ -141,6 +141,7 @@ def best_of(
     for _ in range(selection.draw(stream)):
         found = run(settings[int(stream.choices(1, len(settings))[0])])
         trained = found.training
+        trained.is_candidate = True
         trained.require_kept()
         if trained.begun_with:
             raise earlier_steps.refused(trained.begun_with)
