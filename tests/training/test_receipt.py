@@ -117,6 +117,10 @@ def test_a_receipt_survives_its_text() -> None:
         {"begun_with": [["weight", [3]]]},
         {"begun_with": [[1, ["ab:3"]]]},
         {"begun_with": ["weight"]},
+        {"declared": None},
+        {"declared": [["a condition"]]},
+        {"declared": [["a condition", None]]},
+        {"declared": [["", ""]]},
         {"another": 1},
     ],
     ids=str,
@@ -132,7 +136,7 @@ def test_what_a_start_held_is_written_only_where_there_is_something() -> None:
     """So that receipts of earlier versions are read, and are the same bytes today."""
     meter = metered()
     older = meter.receipt().to_json()
-    assert b"begun_with" not in older
+    assert not {*json.loads(older)} & {*receipts.LATER}
     assert Receipt.from_json(older) == meter.receipt()
     meter.begin_with((("weight", ("ab:3", "")),))
     held = meter.receipt()
@@ -148,6 +152,20 @@ def test_a_whole_run_began_with_what_any_part_did() -> None:
     second.go_on(first.receipt())
     both = (("bias", ("",)), ("weight", ("ab:3", "cd:1")))
     assert second.begun_with == second.receipt().begun_with == both
+
+
+def test_what_any_part_declared_the_whole_run_declares() -> None:
+    first, second = metered(3), metered(4)
+    first.declare("checks", [("a self-test", "not-released"), ("a condition", "")])
+    first.declare("view", [("as it was", "")])
+    first.declare("view", [("losses are unused", "")])
+    second.declare("checks", [("a self-test", "not-released")])
+    second.go_on(Receipt.from_json(first.receipt().to_json()))
+    assert second.receipt().declared == (
+        ("a self-test", "not-released"),
+        ("a condition", ""),
+        ("losses are unused", ""),
+    )
 
 
 def test_damaged_text_is_no_receipt() -> None:

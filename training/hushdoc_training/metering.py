@@ -7,6 +7,7 @@ is refused at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import ROUND_FLOOR, Context
 from typing import Any
 
@@ -33,6 +34,7 @@ class Meter:
         self._reads: dict[str, None] = {}
         self._steps = 0
         self._begun_with: Held = ()
+        self._declared: dict[str, tuple[tuple[str, str], ...]] = {}
         self._earlier: Receipt | None = None
 
     def drawn(self, rate: float, coins: Origin) -> None:
@@ -72,6 +74,13 @@ class Meter:
     def read(self, purpose: str) -> None:
         """Notes that an un-noised private number was read, and what for."""
         self._reads[purpose] = None
+
+    def declare(self, source: str, declared: Iterable[tuple[str, str]]) -> None:
+        """Notes what a claim has to say besides, as `Receipt.declared`, instead of what was said.
+
+        `source` is who says it.
+        """
+        self._declared[source] = tuple(declared)
 
     def begin_with(self, held: Held) -> None:
         """Notes what the weights hold of other private trainings, instead of what was noted."""
@@ -126,6 +135,7 @@ class Meter:
                 privacy_unit=self._privacy_unit,
                 private_reads=tuple(self._reads),
                 begun_with=self._begun_with,
+                declared=tuple(one for said in self._declared.values() for one in said),
                 **noted,
             )
         except (KeyError, TypeError, ValueError) as error:

@@ -48,8 +48,8 @@ NOISE_DISTRIBUTIONS = {
 DIFFERENCE = 1e-9
 """How far (relative) what ran may lie from what was planned: some roundings, and no more."""
 
-BEGUN_WITH = "begun_with"
-"""The field that is written only where it holds something."""
+LATER = ("begun_with", "declared")
+"""Fields that are written only where they hold something: earlier versions did not know them."""
 
 MAX_READS = 64
 """Most different reads of private numbers that a receipt lists."""
@@ -110,6 +110,8 @@ class Receipt:
         private_reads: What un-noised private numbers were read for, each in words.
         begun_with: What the start held of other private trainings. Ledgers stay with the trainer,
             and so does this.
+        declared: What a claim says besides, in words: what checks read the records for, each with
+            its treatment, and what the guarantee assumes, with "".
     """
 
     noise_multiplier: float
@@ -125,6 +127,7 @@ class Receipt:
     invocations: int = 1
     private_reads: tuple[str, ...] = ()
     begun_with: Held = ()
+    declared: tuple[tuple[str, str], ...] = ()
     written: InitVar[object] = None
 
     def __post_init__(self, written: object) -> None:
@@ -181,13 +184,13 @@ class Receipt:
         return cls(**executed, written=_WRITTEN)
 
     def told(self) -> dict[str, Any]:
-        """Returns what others may see of it, in plain data."""
-        return {name: value for name, value in asdict(self).items() if name != BEGUN_WITH}
+        """Returns what others may see of it, in plain data; what is declared claims say."""
+        return {name: value for name, value in asdict(self).items() if name not in LATER}
 
     def to_json(self) -> bytes:
         """Returns the text of a run folder; `from_json` reads it."""
-        held = {BEGUN_WITH: self.begun_with} if self.begun_with else {}
-        return json.dumps({**self.told(), **held}, sort_keys=True).encode()
+        later = {name: value for name in LATER if (value := getattr(self, name))}
+        return json.dumps({**self.told(), **later}, sort_keys=True).encode()
 
     @classmethod
     def from_json(cls, content: bytes) -> Self:
@@ -195,7 +198,7 @@ class Receipt:
         try:
             found = strict_json.loads(content, what="The receipt")
             expected = {field.name for field in fields(cls)}
-            if not isinstance(found, dict) or {*found, BEGUN_WITH} != expected:
+            if not isinstance(found, dict) or {*found, *LATER} != expected:
                 raise ValueError(f"expected the keys {', '.join(sorted(expected))}")
             return cls(**_typed(found), written=_WRITTEN)
         except (HushdocError, TypeError, ValueError) as error:
@@ -219,9 +222,9 @@ def merged(receipts: Iterable[Receipt]) -> Receipt:
         for name, value in asdict(other).items():
             if name in ("steps", "invocations"):
                 whole[name] += value
-            elif name == "private_reads":
+            elif name in ("private_reads", "declared"):
                 whole[name] = tuple(dict.fromkeys((*whole[name], *value)))
-            elif name == BEGUN_WITH:
+            elif name == "begun_with":
                 whole[name] = held_in_all(whole[name], value)
             elif whole[name] != value:
                 raise PrivacyError(
@@ -251,16 +254,22 @@ def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
     if len(reads) > MAX_READS or not all(isinstance(read, str) and read for read in reads):
         raise ValueError(f"private_reads is {arguments.short_repr(reads)}; expected words.")
     typed["private_reads"] = tuple(reads)
-    if BEGUN_WITH in typed:
-        typed[BEGUN_WITH] = held_in_all(tuple(_held(*one) for one in typed[BEGUN_WITH]))
+    typed["begun_with"] = held_in_all(tuple(_held(*one) for one in typed.get("begun_with", ())))
+    typed["declared"] = tuple(_declared(*one) for one in typed.get("declared", ()))
     return typed
+
+
+def _declared(what: object, treatment: object) -> tuple[str, str]:
+    if not (isinstance(what, str) and what and isinstance(treatment, str)):
+        raise ValueError(f"declared has {arguments.short_repr(what)}; expected two texts")
+    return what, treatment
 
 
 def _held(name: object, charged: Any) -> tuple[str, tuple[str, ...]]:
     known = isinstance(charged, list | tuple) and all(isinstance(one, str) for one in charged)
     if not (isinstance(name, str) and charged and known):
         raise ValueError(
-            f"{BEGUN_WITH} has {arguments.short_repr(name)}; expected names, each with its charges"
+            f"begun_with has {arguments.short_repr(name)}; expected names, each with its charges"
         )
     return name, tuple(charged)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from private_simulator import small_model, training
+from private_simulator import example_records, small_model, training
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
@@ -14,6 +14,7 @@ from hushdoc.accounting import rdp
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.private_view import PrivateView
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.receipt import Receipt
 from hushdoc_training.runs import receipts
@@ -156,3 +157,22 @@ def test_weights_that_were_resumed_by_hand_need_their_receipt() -> None:
             else:
                 with pytest.raises(PrivacyError, match="without the receipt"):
                     receipts.claim_of(made, "pages")
+
+
+def test_what_parts_before_a_kill_read_and_assumed_the_claim_of_the_whole_run_says() -> None:
+    """A part that saw losses and tried private records, and one that did neither."""
+    model, why = small_model(), "I watched the first part"
+    settings: dict[str, Any] = {"draws": [], "plan": PLAN, "coins": None, "noise": None}
+    with training(model, **settings, view=PrivateView(declared_unused=why)) as made:
+        assert made.step().losses is not None
+        written = made.receipt.to_json()
+    with training(model, **settings, trial_records=example_records()) as made:
+        made.resume(1, receipt=Receipt.from_json(written))
+        list(made)
+        claim = receipts.claim_of(made, "pages")
+    (guarantee,) = claim.guarantees
+    assert any(why in condition for condition in guarantee.assumes)
+    assert any("self-test" in access.purpose for access in claim.data_accesses)
+    assert len({*claim.data_accesses}) == len(claim.data_accesses)
+    assert len({*guarantee.assumes}) == len(guarantee.assumes)
+    assert "declared" not in claim.training["receipt"]

@@ -91,6 +91,7 @@ class ProviderTraining(Generic[Example]):
         self._left: Weights | None = None
         self._moved = earlier_steps.Moved(self._tensors)
         self._update.meter.begin_with(earlier_steps.begun_with(model))
+        self._update.meter.declare("checks", self._update.claim_details("").declared)
 
     def __enter__(self) -> Self:
         """Returns itself."""

@@ -35,6 +35,12 @@ class ClaimDetails(Record):
     accesses: tuple[DataAccess, ...] = stored(listed(record(DataAccess)), default=())
     assumes: tuple[str, ...] = stored(listed(text), default=())
 
+    @property
+    def declared(self) -> tuple[tuple[str, str], ...]:
+        """What a receipt keeps of it for a training that goes on, as `Receipt.declared`."""
+        read = ((access.purpose, access.treatment) for access in self.accesses)
+        return (*read, *((condition, "") for condition in self.assumes))
+
 
 def public(public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]) -> Claim:
     """Returns the claim of a model that read public data alone, starting weights included."""

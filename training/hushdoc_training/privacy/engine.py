@@ -198,6 +198,7 @@ class PrivateTraining(Generic[Example]):
             self._average.end()
             raise
         self._safeguards = self._sum.safeguards
+        self._meter.declare("checks", self._safeguards.claim_details("").declared)
         # Any process may make the claim, of weights that the first one has given to all.
         held = dict(earlier_steps.begun_with(model))
         names = sorted(self._group.any_names(held))

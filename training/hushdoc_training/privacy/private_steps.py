@@ -77,4 +77,5 @@ class ReceiptKept:
             )
         for what in self._view.unaccounted:
             self._meter.read(what)
+        self._meter.declare("view", ((condition, "") for condition in self._view.assumes))
         return self._meter.receipt()

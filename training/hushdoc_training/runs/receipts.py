@@ -139,7 +139,20 @@ def claim(
     if declared.started_from is None:  # or the steps before are those of its claim
         _require_no_earlier_steps(receipt, ledger)
     declared = replace(declared, assumes=(*declared.assumes, *view.assumes))
-    return _drafted(executed, declared, ledger)
+    return _drafted(executed, _with_declared(declared, receipt), ledger)
+
+
+def _with_declared(declared: Declared, *made: Receipt) -> Declared:
+    """Returns what is declared, and what receipts say besides, such as of parts before a kill."""
+    said = dict.fromkeys(one for receipt in made for one in receipt.declared)
+    reads = {what: treatment for what, treatment in said if treatment}
+    return replace(
+        declared,
+        accesses=continued.both_of(declared.accesses, claims.unaccounted(declared.name, reads)),
+        assumes=continued.both_of(
+            declared.assumes, tuple(what for what, treatment in said if not treatment)
+        ),
+    )
 
 
 def _executed(receipt: Receipt, view: PrivateView, *, delta: float, accountant: str) -> Numbers:
@@ -275,7 +288,7 @@ def claim_of_best(
         accesses=details.accesses,
         assumes=(*details.assumes, *best.assumes, claim_words.SELECTED),
     )
-    return _drafted(chosen, declared, None)
+    return _drafted(chosen, _with_declared(declared, *best.receipts), None)
 
 
 def preview(plan: Planned, declared: Declared, *, ledger: LedgerStatement | None = None) -> Preview:
