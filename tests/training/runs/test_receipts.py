@@ -72,6 +72,7 @@ def test_with_a_ledger_every_run_is_inside_epsilon(ledger: Ledger) -> None:
     assert guarantee.hyperparameter_tuning == "accounted"
     assert "3 training runs are in the ledger" in guarantee.composition
     assert any("ledger" in condition for condition in guarantee.assumes)
+    assert claim_words.OTHER_RUNS_KEPT in guarantee.assumes
     assert not any("dropped" in caveat for caveat in claim.caveats)
     assert claim_words.COPIES_OF_RUNS in claim.caveats
     assert claim_words.COPIES_OF_RUNS not in claim_by(PLAN, "forms").caveats

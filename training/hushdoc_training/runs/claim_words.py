@@ -30,6 +30,12 @@ LEDGER_ASSUMES = (
     "began after this one had ended",
 )
 
+OTHER_RUNS_KEPT = (
+    "what the guarantee of each other run of the ledger assumes held: of its losses, of its "
+    "records in several processes, and of the other parties of one that was federated, their "
+    "shares of the noise above all"
+)
+
 PROVIDERS_KEPT = (
     "every document had the same provider in all runs of the ledger; of one whose documents moved "
     "to another between runs, a later run protects each part alone"
@@ -138,7 +144,8 @@ def knows(unit: str) -> str:
 def assumes(unit: str, ledger: LedgerStatement | None) -> tuple[str, ...]:
     """Returns what every guarantee rests on."""
     given, kept = ((PROVIDERS_GIVEN,), (PROVIDERS_KEPT,)) if unit == "provider" else ((), ())
-    together = () if ledger is None else (*LEDGER_ASSUMES, *kept)
+    others = (OTHER_RUNS_KEPT,) if ledger is not None and ledger.num_runs > 1 else ()
+    together = () if ledger is None else (*LEDGER_ASSUMES, *others, *kept)
     return (*(() if unit == TERM else ASSUMES), *given, *together)
 
 
