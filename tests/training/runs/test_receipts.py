@@ -56,6 +56,17 @@ def test_without_a_ledger_the_claim_is_the_run_and_warns_of_dropped_runs() -> No
     assert guarantee.gdp_mu == gdp.mu(PLAN.mechanism())
 
 
+@pytest.mark.parametrize("stated", ["none", "public-data"])
+def test_without_a_ledger_nothing_can_show_other_runs_wherever_settings_come_from(
+    stated: str, ledger: Ledger
+) -> None:
+    said = "nothing in this certificate can show them"
+    alone = claim_by(PLAN, "forms", hyperparameter_tuning=stated)
+    assert sum(said in caveat for caveat in alone.caveats) == 1
+    counted = claim_by(PLAN, "forms", hyperparameter_tuning=stated, ledger=ledger.statement())
+    assert not any(said in caveat for caveat in counted.caveats)
+
+
 def test_with_a_ledger_every_run_is_inside_epsilon(ledger: Ledger) -> None:
     claim = claim_by(PLAN, "forms", ledger=ledger.statement())
     (guarantee,) = claim.guarantees

@@ -115,6 +115,7 @@ def test_the_best_is_claimed_at_the_price_of_choosing_it() -> None:
         event=best.training.receipt.mechanism(), distribution="geometric", expected_runs=3.0
     )
     assert guarantee.hyperparameter_tuning == "accounted"
+    assert any("can show them" in caveat for caveat in claim.caveats)  # runs besides
     assert guarantee.epsilon is not None
     # More than one run, and less than three of them in a row would be by groups of losses.
     assert PLAN.epsilon < guarantee.epsilon < 6 * PLAN.epsilon

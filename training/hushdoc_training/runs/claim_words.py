@@ -215,9 +215,10 @@ REFUTED_SHOWN = 3
 """Refuted audits that a certificate has the words of, the last ones."""
 
 
-def caveats(found: Numbers, tuning: str, refuted: tuple[str, ...] = ()) -> tuple[str, ...]:
+def caveats(found: Numbers, tuning: str, ledger: LedgerStatement | None = None) -> tuple[str, ...]:
     """Returns what a reader must know besides."""
     made = []
+    refuted = () if ledger is None else ledger.refuted
     if refuted:
         made.append(
             f"Of audits before runs of this ledger {len(refuted)} refuted what they tested, and "
@@ -247,6 +248,11 @@ def caveats(found: Numbers, tuning: str, refuted: tuple[str, ...] = ()) -> tuple
             "The trainer declares that this was one run with settings fixed beforehand. Runs that "
             "were tried on the same documents and dropped would add to epsilon, and nothing in "
             "this certificate can show them."
+        )
+    if tuning in ("public-data", "accounted") and ledger is None:
+        made.append(
+            "Other runs on the same documents would add to epsilon, and nothing in this "
+            "certificate can show them."
         )
     if tuning == "unaccounted":
         made.append(

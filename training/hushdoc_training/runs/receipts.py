@@ -416,7 +416,7 @@ def _drafted(found: Numbers, declared: Declared, ledger: LedgerStatement | None)
             **({} if ledger is None else {LEDGER_RUNS: list(ledger.marks)}),
         },
         caveats=(
-            *claim_words.caveats(found, tuning, () if ledger is None else ledger.refuted),
+            *claim_words.caveats(found, tuning, ledger),
             *declared.caveats,
             *((claim_words.COPIES_OF_RUNS,) if several and found.unit == "document" else ()),
         ),
