@@ -77,6 +77,7 @@ def test_long_votes_are_shortened_and_such_as_are_not_finite_are_zero() -> None:
     rounds.sums(lambda point: point, 2)
     assert rounds.not_finite == 1
     assert rounds.view.unaccounted == (EMPTY_VOTES,)
+    assert rounds.receipt.private_reads == (EMPTY_VOTES,)  # so that a claim of it alone says so
 
 
 def test_the_noise_has_the_plans_deviation_in_every_cell() -> None:

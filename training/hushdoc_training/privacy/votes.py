@@ -19,6 +19,7 @@ import numpy.typing as npt
 from hushdoc.errors import PrivacyError
 from hushdoc_training.metering import Meter
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.private_steps import ReceiptKept
 from hushdoc_training.privacy.records import Records, require_unit, unit_of
 from hushdoc_training.private_view import PrivateView
 from hushdoc_training.randomness import lattice
@@ -88,7 +89,7 @@ class PrivateVotes(Generic[Example]):
     @property
     def receipt(self) -> Receipt:
         """What was executed up to now; a PrivacyError before the first round."""
-        return self._meter.receipt()
+        return ReceiptKept(self._meter, self.view).receipt()  # with who read of what is not noised
 
     @property
     def deviation(self) -> float:
