@@ -40,9 +40,14 @@ from hushdoc_training.federated.roster import COORDINATOR, Party, Roster
 from hushdoc_training.federated.updates import LocalTraining
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import layout, whitening
-from hushdoc_training.privacy import claims
+from hushdoc_training.privacy import claims, earlier_steps
 from hushdoc_training.privacy.trained_tensors import trained_tensors, weights_of
-from hushdoc_training.recipes import federated_parties, federated_simulation, federated_tasks
+from hushdoc_training.recipes import (
+    federated_parties,
+    federated_simulation,
+    federated_tasks,
+    starts,
+)
 from hushdoc_training.recipes.federated_parties import FederatedSettings
 from hushdoc_training.recipes.kie import public_inputs
 from hushdoc_training.recipes.kie import start as kie_start
@@ -191,6 +196,25 @@ def test_without_privacy_it_says_so(
     assert {guarantee.kind for guarantee in claim.guarantees} == {"none"}
     assert not (tmp_path / "run" / "client-01" / "ledger").exists()
     require_countersignable(claim, tmp_path / "run")
+
+
+@pytest.mark.parametrize("algorithm", [FEAM, FEDAVG])
+def test_what_several_parties_have_trained_starts_no_run_with_a_claim_of_its_own(
+    algorithm: str,
+    start: Start,
+    receipts: list[LabelledDocument],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the same process, by the model itself: the start's claim says nothing of these rounds."""
+    made: list[Start] = []
+    monkeypatch.setattr(federated_simulation, "save", lambda out, model, claim: made.append(model))
+    simulated(start, receipts, plan_of(start, algorithm), tmp_path / "run")
+    starts.require_told(start)
+    with pytest.raises(PrivacyError) as refused:
+        starts.require_told(made[0])
+    assert refused.value.code == "TRAINED_BEFORE"
+    assert bool(earlier_steps.begun_with(made[0].model)) == (algorithm == FEAM)
 
 
 def require_countersignable(claim: Any, out: Path) -> None:

@@ -53,7 +53,7 @@ from hushdoc_training.federated.updates import (
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import adapters, whitening
 from hushdoc_training.models.whitening import Whitened
-from hushdoc_training.privacy import claims
+from hushdoc_training.privacy import claims, earlier_steps
 from hushdoc_training.privacy.trained_tensors import count, load, trained_tensors, weights_of
 from hushdoc_training.receipt import Receipt
 from hushdoc_training.recipes import starts
@@ -406,8 +406,11 @@ def claim_of(
 def trained(roster: Roster, coordinator: Coordinator, start: Start) -> Start:
     """Returns a copy of the start with the weights that a run has come to."""
     own = _own(start, settings_of(roster), _CPU)
+    private = FederatedPlan.from_dict(roster.plan).algorithm != FEDAVG
+    moved = earlier_steps.Moved(dict(own.model.named_parameters()), private=private)
     with adapters.merging(own.model):
         load(trained_tensors(own.model), coordinator.weights)
+    moved.end(dict(own.model.named_parameters()))  # the start's own claim tells nothing of them
     return own
 
 
