@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from types import FrameType
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C."""
+"""Exit code after Ctrl-C or SIGTERM."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns its exit code."""
     _open_standard_streams()
     try:
-        with _waiting_for_torch():
+        with _interrupted_by_signals():
             from hushdoc.commands import command_line
 
             return command_line.main(arguments)
@@ -32,8 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _waiting_for_torch() -> Iterator[None]:
-    """Lets Ctrl-C wait until torch is imported, which would abort; a second press does not wait."""
+def _interrupted_by_signals() -> Iterator[None]:
+    """Has SIGTERM end a command as Ctrl-C does, with nothing left in temporary folders.
+
+    What imports torch then waits for that, which would abort; a second signal does not wait. Those
+    that whoever started us ignores or handles are left as they are.
+    """
     pressed = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -41,24 +45,27 @@ def _waiting_for_torch() -> Iterator[None]:
         if pressed or not _imports_torch():
             raise KeyboardInterrupt
         pressed = True
-        threading.Thread(target=again, daemon=True).start()
+        threading.Thread(target=again, args=(number,), daemon=True).start()
 
-    def again() -> None:
+    def again(number: int) -> None:
         while _imports_torch():
             time.sleep(0.05)
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
 
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or (
-        threading.current_thread() is not threading.main_thread()
-        or not hasattr(signal, "pthread_kill")  # Windows has none
+    if threading.current_thread() is not threading.main_thread() or (
+        not hasattr(signal, "pthread_kill")  # Windows has none
     ):
         yield
         return
-    signal.signal(signal.SIGINT, interrupt)
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    ours = {number: was for number, was in usual.items() if signal.getsignal(number) == was}
+    for number in ours:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number, was in ours.items():
+            signal.signal(number, was)
 
 
 def _imports_torch() -> bool:

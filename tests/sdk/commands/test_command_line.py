@@ -38,10 +38,24 @@ sys.exit(main(sys.argv[2:]))
 LOADING = """
 import os, signal, time
 try:
-    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.{signal})
     time.sleep(0.2)
 except KeyboardInterrupt:
     os.abort()  # as torch does
+"""
+
+STOPPED = """
+import os, signal, sys, tempfile, time
+from hushdoc.commands import command_line
+def run(arguments):
+    with tempfile.TemporaryDirectory(dir=sys.argv[1]):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+command_line.main = run
+from hushdoc.__main__ import main
+code = main([])
+assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+sys.exit(code)
 """
 
 LOADED = """
@@ -235,8 +249,16 @@ def test_an_interrupt_ends_with_one_line_at_any_import(module: str, tmp_path: Pa
     assert done.stderr == "hushdoc: interrupted.\n"
 
 
-def test_an_interrupt_waits_until_torch_is_imported(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text(LOADING)
+def test_what_ends_a_program_leaves_no_temporary_folder(tmp_path: Path) -> None:
+    """In which there may be documents, or an unfinished model."""
+    done = in_python(STOPPED, tmp_path, check=False, timeout=50)
+    assert (done.returncode, done.stderr) == (130, "hushdoc: interrupted.\n")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_waits_until_torch_is_imported(tmp_path: Path, number: str) -> None:
+    (tmp_path / "torch.py").write_text(LOADING.replace("{signal}", number))
     path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     done = in_python(LOADED, check=False, environment={"PYTHONPATH": path}, timeout=50)
     assert (done.returncode, done.stderr) == (130, "hushdoc: interrupted.\n")
