@@ -59,7 +59,8 @@ def data(tmp_path: Path) -> Path:
         (["--test-providers", "keep"], "give --test too"),
         (["--held-out", "0.2"], "--held-out shows a score on private documents"),
         (["--test", "forms"], "--public-test says that documents of --test are public"),
-        (["--test", "forms", "--public-test", "--held-out", "0.1"], "--held-out shows a score"),
+        (["--test", "others", "--public-test", "--held-out", "0.1"], "--held-out shows a score"),
+        (["--test", "./forms", "--public-test"], "--test and --data are the same documents"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.arguments import counted
@@ -99,6 +100,12 @@ def check(options: argparse.Namespace) -> None:
             "--public-test, --test-copies and --test-providers are of --test; give --test too"
         )
     private = takes_noise(options)
+    same = options.public_test and Path(options.test).resolve() == Path(options.data).resolve()
+    if private and same and not _is_invented(options.data):
+        options.refuse_usage(
+            "--test and --data are the same documents, which --public-test says are public, and "
+            "of which no exact score may be shown. Name public ones, or leave out --public-test"
+        )
     if options.synthetic:
         _refuse_uncovered(options)
     asked = " and ".join(_private_options(options))
