@@ -135,7 +135,9 @@ def build(
         )
     app.add_exception_handler(HTTPException, _not_found)
     paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
-    app.add_middleware(Gate, tokens=tokens, log=log or sys.stderr, paths=paths)
+    app.add_middleware(
+        Gate, tokens=tokens, log=log or sys.stderr, paths=paths, linger=limits.upload_seconds
+    )
     return app
 
 
@@ -237,10 +239,19 @@ class Gate:
     """Stands before all routes: tokens, problems, metrics, and one line of log for each request."""
 
     def __init__(
-        self, app: ASGIApp, *, tokens: Tokens | None, log: TextIO, paths: frozenset[str]
+        self,
+        app: ASGIApp,
+        *,
+        tokens: Tokens | None,
+        log: TextIO,
+        paths: frozenset[str],
+        linger: float,
     ) -> None:
-        """Keeps what it needs; `paths` are those that metrics and logs may name."""
-        self._app = app
+        """Keeps what it needs; `paths` are those that metrics and logs may name.
+
+        What is sent after a refusal is taken for `linger` seconds.
+        """
+        self._app, self._linger = app, linger
         self._tokens = tokens
         self._log = log
         self._paths = paths
@@ -254,6 +265,13 @@ class Gate:
         request = Request(scope, receive)
         line: dict[str, Any] = {"id": secrets.token_hex(8), "code": "ok"}
         status = CLIENT_GONE
+        arrived = refused = False
+
+        async def taken() -> Message:
+            nonlocal arrived
+            message = await receive()
+            arrived = not message.get("more_body", False)
+            return message
 
         async def sent(message: Message) -> None:
             nonlocal status
@@ -264,20 +282,24 @@ class Gate:
                     *message.get("headers", ()),
                     *((key.lower().encode(), value.encode()) for key, value in own.items()),
                 ]
+            if refused and message["type"] == "http.response.body":
+                message["more_body"] = True  # though all of it is there
             await send(message)
 
         try:
             try:
                 line["client"] = self._client(request)
-                await self._app(scope, receive, sent)
+                await self._app(scope, taken, sent)
             except HushdocError as error:
+                refused = True
                 line["code"] = error.code
-                await _problem(error)(scope, receive, sent)
+                await _problem(error)(scope, taken, sent)
             except ClientGoneError:
                 line["code"] = "CLIENT_GONE"
             except Exception as error:
+                refused = True
                 line |= {"code": "SERVER_FAILED", "error": _where(error)}
-                await _problem(_internal(line["id"]))(scope, receive, sent)
+                await _problem(_internal(line["id"]))(scope, taken, sent)
         finally:
             path = scope["path"] if scope["path"] in self._paths else "other"
             seconds = time.monotonic() - began
@@ -285,6 +307,14 @@ class Gate:
             line |= {"path": path, "status": status, "seconds": round(seconds, 4)}
             line["time"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             print(json.dumps(line, ensure_ascii=True), file=self._log, flush=True)
+        if refused:
+            # A connection that is closed while its client sends is reset, which the answer may
+            # not survive.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._linger):
+                    while not arrived:
+                        await taken()
+            await send({"type": "http.response.body"})
 
     def _client(self, request: Request) -> str | None:
         """Returns the name of who asks, where names are demanded."""

@@ -96,6 +96,12 @@ class _Protocol(H11Protocol):
         else:
             self._start_timer()
 
+    def send_400_response(self, msg: str) -> None:
+        if self.cycle is not None and self.cycle.response_started and self._is_answering():
+            self.transport.abort()  # what comes after a refusal is no request any more
+        else:
+            super().send_400_response(msg)
+
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 

@@ -387,6 +387,26 @@ def test_more_words_files_or_bytes_than_allowed_are_refused(strict: Running) -> 
         assert [line["code"] for line in strict.lines(before + 1)[before:]] == ["REQUEST_TOO_LARGE"]
 
 
+def test_a_refusal_reaches_clients_that_send_all_before_they_listen(
+    strict: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As those of Python's standard library: a connection that was closed at once was reset."""
+    body = b"x" * (8 * 2**20)
+    assert strict.ask("/v1/extract", body, "text/plain").code == "REQUEST_TOO_LARGE"
+    refused = strict.ask("/v1/extract", body, "text/plain", Authorization="Bearer other")
+    assert refused.code == "UNAUTHORIZED"
+    head = "POST /v1/other HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n"
+    with socket.create_connection(("127.0.0.1", strict.port), timeout=30) as client:
+        client.sendall(f"{head}Authorization: Bearer token-1\r\n\r\n1\r\na\r\n".encode())
+        answer = b""
+        while not answer.endswith(b'answered here."}'):
+            answer += client.recv(4096)
+        client.sendall(b"no chunk\r\n")
+        with suppress(ConnectionError):
+            assert not client.recv(4096)
+    assert not caplog.records  # which asyncio would write of an answer in another one's midst
+
+
 def test_a_token_is_demanded_and_never_in_the_query(strict: Running) -> None:
     assert strict.ask("/v1/extract", TEXT, "text/plain").status == 200
     assert strict.lines()[-1]["client"] == "office"
