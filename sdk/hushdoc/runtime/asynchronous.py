@@ -27,8 +27,14 @@ async def in_thread(call: Callable[[], Answer]) -> Answer:
     """
     import asyncio
 
+    def called() -> Answer:
+        try:
+            return call()
+        except StopIteration as error:  # as of `next`; no future takes it, so none would end
+            raise RuntimeError("the call raised StopIteration") from error
+
     context = contextvars.copy_context()
-    return await asyncio.get_running_loop().run_in_executor(_threads(), context.run, call)
+    return await asyncio.get_running_loop().run_in_executor(_threads(), context.run, called)
 
 
 @cache

@@ -7,7 +7,7 @@ import contextvars
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import hushdoc_tiny as tiny
@@ -133,6 +133,13 @@ def with_own_threads(run: Callable[[], Any]) -> Any:
     finally:
         asynchronous._threads().shutdown()
         asynchronous._threads.cache_clear()
+
+
+def test_a_source_that_is_exhausted_keeps_nobody_waiting() -> None:
+    documents: Iterator[Document] = iter(())
+    asked = asynchronous.in_thread(lambda: next(documents))
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        asyncio.run(asyncio.wait_for(asked, 20))
 
 
 def test_context_variables_are_those_of_the_caller() -> None:
