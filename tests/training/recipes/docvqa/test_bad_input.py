@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,16 @@ def bills() -> list[LabelledDocument]:
     return list(stream.documents(seed=3, count=4, config=KEYED))
 
 
-def start_for(bills: list[LabelledDocument], **how: Any) -> Start:
-    texts = [word.text for item in bills for page in item.document.pages for word in page.words]
+@cache
+def made_for(texts: tuple[str, ...], **how: Any) -> Start:
     size = "tiny" if how else "small"
     return start_from(size, max_tokens=64, max_question=40, vocabulary=lambda: texts, **how)
+
+
+def start_for(bills: list[LabelledDocument], **how: Any) -> Start:
+    texts = (word.text for item in bills for page in item.document.pages for word in page.words)
+    made = made_for(tuple(texts), **how)
+    return replace(made, model=copy.deepcopy(made.model))
 
 
 def train(bills: list[LabelledDocument], out: Path, **how: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from hushdoc_training.recipes.kie.settings import PrivateSettings
 
 WORDS = [first + second for first in "bdfgklmn" for second in ("ara", "olo", "umi", "eve")]
 CPU = torch.device("cpu")
-COUNT = 120
+COUNT = 72
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def trained(
         sampling_rate=1.0,
         steps=2,
         clipping_norm=0.1,
-        expected_records=60,
+        expected_records=COUNT // 2,
     )
     settings = PrivateSettings(trained="all", learning_rate=1e-4, optimizer="sgd")
     if local is not None:

@@ -37,10 +37,15 @@ def receipts() -> list[LabelledDocument]:
     return list(stream.documents(seed=3, count=8, config=KEYED))
 
 
-@pytest.fixture
-def start(receipts: list[LabelledDocument]) -> Start:
+@pytest.fixture(scope="module")
+def made(receipts: list[LabelledDocument]) -> Start:
     texts = [word.text for item in receipts for page in item.document.pages for word in page.words]
     return start_from("small", max_tokens=96, max_question=40, vocabulary=lambda: texts)
+
+
+@pytest.fixture
+def start(made: Start) -> Start:
+    return replace(made, model=copy.deepcopy(made.model))
 
 
 def plan(unit: str = "provider") -> PrivacyPlan:
