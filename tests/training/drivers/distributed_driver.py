@@ -92,7 +92,7 @@ def sharded() -> dict[str, Any]:
 def own_coins() -> dict[str, Any]:
     """No coins are given: the processes have to agree on a secret of their own."""
     model = small_model()
-    with training(model, draws=[], coins=None, plan=make_plan(steps=40)) as made:
+    with training(model, draws=[], coins=None, plan=make_plan(steps=12)) as made:
         taken = list(made)
     return {"weights": flat(model), "drawn": [step.drawn for step in taken]}
 

@@ -27,7 +27,7 @@ SIZE = 2
 WIDTH, WORDS, TOKENS, BLOCKS = 12, 23, 5, 5
 MAX_EXAMPLES = 3
 # Of 11 records, number 9 has 7 examples and number 10 has 4: more than a batch.
-DRAWS = [[0, 1, 2, 5, 7, 8, 9], [], [3], [9], [4, 6, 10]]
+DRAWS = [[1, 2, 9], [], [3], [0, 4, 6, 10]]
 CLIP = 0.3
 
 Example = tuple[torch.Tensor, float]
@@ -130,6 +130,8 @@ def training(
         "records": make_records(),
         "losses": losses_of(model),
         "max_examples": MAX_EXAMPLES,
+        # Of more the self-test would take longer than all steps.
+        "trial_records": make_records()[1:3],
     }
     return private_simulator.training(model, draws=draws, **(settings | changed))
 
@@ -217,7 +219,6 @@ def noise(*, known: bool = False, shape: tuple[int, ...] = (SIZE,)) -> dict[str,
         plan=make_plan(noise_multiplier=3.0, clipping_norm=CLIP),
         optimizer=torch.optim.SGD(model.parameters(), lr=1.0),
         noise=stream,
-        trial_records=make_records()[1:3],
     ) as made:
         made.step()
     scale = made.plan.expected_records / CLIP
@@ -249,9 +250,7 @@ def nonfinite(model: nn.Module) -> dict[str, Any]:
     records = make_records()
     records[1][0] = (records[1][0][0], float("inf"))
     records[9][6] = (records[9][6][0], float("nan"))
-    return steps(
-        model, draws=[[0, 1, 2, 9], [9, 10, 1]], records=records, trial_records=records[2:6]
-    )
+    return steps(model, draws=[[0, 1, 9], [9, 1]], records=records, trial_records=records[2:4])
 
 
 def partly() -> nn.Module:
@@ -287,7 +286,7 @@ def as_bfloat16() -> dict[str, Any]:
 
 
 WAYS: dict[str, Callable[[], Any]] = {
-    "plain": lambda: steps(shard(Language())),
+    "plain": lambda: steps(shard(Language()), trial_records=None),
     "nonfinite": lambda: nonfinite(shard(Language())),
     "metered": metered,
     "noise": lambda: {"known": noise(known=True), "secret": noise()},

@@ -10,7 +10,7 @@ import pytest
 
 Forks = Callable[..., list[dict[str, Any]]]
 
-FEW = [("alone", 6), ("ledger", 6), ("replicated", 3), ("sharded", 3)]
+FEW = [("alone", 6), ("ledger", 6), ("replicated", 2), ("sharded", 2)]
 MANY = [("alone", 50), ("ledger", 50), ("replicated", 30), ("sharded", 30)]
 
 
