@@ -270,21 +270,21 @@ def test_canaries_at_all_clients_are_heard_and_bound_what_is_claimed(
         local=LocalTraining(learning_rate=1e-3),
     )
     plan = plan_of(
-        start, algorithm, rounds=1, epsilon=500.0, sampling_rate=1.0, expected_records=64,
+        start, algorithm, rounds=1, epsilon=500.0, sampling_rate=1.0, expected_records=40,
         numbers=federated_parties.numbers_of(start, settings, algorithm),
     )  # fmt: skip
     held = by_provider([item.provider for item in receipts], plan.clients, seed=0)
     shares = federated_simulation.divided(receipts, held)
     out = tmp_path / "run"
-    how: dict[str, Any] = {"out": out, "name": "receipts", "quiet": True, "num_canaries": 120}
+    how: dict[str, Any] = {"out": out, "name": "receipts", "quiet": True, "num_canaries": 72}
     federated_simulation.simulate(start, shares, plan, settings, **how)
     claim = DocVQACheckpoint.load(out).claim
     [audit] = claim.audits
-    assert (audit.unit, audit.canaries, audit.adversary) == ("provider", 120, "model-recipient")
+    assert (audit.unit, audit.canaries, audit.adversary) == ("provider", 72, "model-recipient")
     assert audit.epsilon_lower is not None
     assert 0.3 < audit.epsilon_lower <= 500
     assert {found.audit_lower_bound for found in claim.guarantees} == {audit.epsilon_lower}
-    assert "120 invented canary providers" in claim.caveats[-1]
+    assert "72 invented canary providers" in claim.caveats[-1]
     coins = json.loads((out / canaries.FILE).read_text())
     assert claim.training["audits"][0]["planted"] == coins.count("1")
 
