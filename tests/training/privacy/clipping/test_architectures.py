@@ -319,9 +319,7 @@ def test_a_record_in_parts_equals_the_same_record_at_once(tiny: Callable[[str], 
 
 
 def tensors_alive() -> int:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # objects that look like tensors when asked
-        return sum(isinstance(thing, torch.Tensor) for thing in gc.get_objects())
+    return sum(issubclass(type(thing), torch.Tensor) for thing in gc.get_objects())
 
 
 @pytest.mark.parametrize("name", ["bert", "t5", "beit", "unet"])
