@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import functools
 import os
@@ -9,6 +10,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,15 @@ from hushdoc_smaller import smaller
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
+from hushdoc.accounting import calibration
+from hushdoc.commands import command_line
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training import invented
 from hushdoc_training.models import layout
 from hushdoc_training.privacy import earlier_steps
 from hushdoc_training.recipes.docvqa import public_inputs as public_questions
 from hushdoc_training.recipes.kie import public_inputs, start
+from hushdoc_training.runs import step_log
 
 # Tests are no package: what several of them share is imported by name.
 DRIVERS = Path(__file__).parent / "drivers"
@@ -59,6 +64,38 @@ def _smaller_still() -> Iterator[None]:
     with smaller(), pytest.MonkeyPatch.context() as patch:
         for inputs in (public_inputs, public_questions):
             patch.setattr(inputs, "NUM_DOCUMENTS", 4)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _made_once() -> Iterator[None]:
+    """The parser, the noise of a target and the plot of a kind of log are made once for all tests.
+
+    A program makes each of them once; tests run hundreds of commands in one process.
+    """
+    drawn: dict[tuple[str, frozenset[str]], bytes] = {}
+    plot, noise_multiplier = step_log.plot, calibration.noise_multiplier
+
+    @functools.lru_cache(maxsize=None, typed=True)
+    def found(tolerance: float, **target: Any) -> float:
+        return noise_multiplier(**target)
+
+    def noise(**target: Any) -> float:
+        return found(calibration.RELATIVE_TOLERANCE, **target)
+
+    def plotted(path: Path, entries: list[dict[str, Any]], *, title: str) -> None:
+        there = (name for entry in entries for name, value in entry.items() if value is not None)
+        kind = title, frozenset(there)
+        if kind in drawn:
+            path.write_bytes(drawn[kind])
+            return
+        plot(path, entries, title=title)
+        drawn[kind] = path.read_bytes()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command_line, "build_parser", functools.cache(command_line.build_parser))
+        patch.setattr(calibration, "noise_multiplier", noise)
+        patch.setattr(step_log, "plot", plotted)
         yield
 
 
@@ -101,14 +138,19 @@ def receipts() -> list[LabelledDocument]:
     return list(invented.documents(seed=5, count=24, config=config))
 
 
-@pytest.fixture
-def small_start(receipts: list[LabelledDocument]) -> start.Start:
+@pytest.fixture(scope="session")
+def _small_start(receipts: list[LabelledDocument]) -> start.Start:
     return start.start_from(
         "small",
         LabelSet.from_documents(receipts),
         max_tokens=64,
         vocabulary=lambda: [w.text for r in receipts for w in r.document.pages[0].words],
     )
+
+
+@pytest.fixture
+def small_start(_small_start: start.Start) -> start.Start:
+    return replace(_small_start, model=copy.deepcopy(_small_start.model))
 
 
 Publish = Callable[..., Path]

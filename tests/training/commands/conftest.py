@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from table_commands import COMMANDS
 
 from hushdoc.__main__ import main
+from hushdoc.accounting import calibration
+from hushdoc_training.audit import provider_membership, two_sample
 from hushdoc_training.commands.table_options import MODES
-from hushdoc_training.recipes.hashed import table_attacks
+from hushdoc_training.recipes.hashed import private_audits, public_texts, table_attacks
 
-PUZZLES = 40
-"""Terms that attacks guess here; what they find is tested where tables are."""
+_public_text = functools.cache(public_texts.without_any)
+"""Invented contracts that scale rows, read once for all tables of a scheme."""
+
+
+@contextmanager
+def quicker() -> Iterator[None]:
+    """Attacks and audits are of fewer terms and trees, and noise is sought with less care.
+
+    What they find is tested beside them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_attacks, "PUZZLES", 40)
+        patch.setattr(table_attacks, "CANDIDATES", 25)
+        patch.setattr(two_sample, "TREES", 5)
+        patch.setattr(provider_membership, "_TREES", (5, 20))
+        patch.setattr(private_audits, "CANARIES", 200)
+        patch.setattr(calibration, "RELATIVE_TOLERANCE", 1e-3)
+        patch.setattr(public_texts, "without_any", _public_text)
+        yield
 
 
 @pytest.fixture(autouse=True)
-def _fewer_puzzles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_attacks, "PUZZLES", PUZZLES)
+def _quicker() -> Iterator[None]:
+    with quicker():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -31,8 +54,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def runs_of(name: str, folder: Path) -> Path:
     command = COMMANDS[name]
     data = command.data(folder)
-    with pytest.MonkeyPatch.context() as patch:  # once for all tests, and before any of them
-        patch.setattr(table_attacks, "PUZZLES", PUZZLES)
+    with quicker():  # once for all tests, and before any of them
         for mode in MODES:
             assert command.train_mode(data, folder / mode, mode) == 0
     return folder

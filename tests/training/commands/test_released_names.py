@@ -22,7 +22,7 @@ from hushdoc_training.checkpoint import Checkpoint
 
 SECRET = "diagnosis-of-jane"
 FORMS = ("--max-tokens", 64, "--steps", 1, "--expected-records", 6, "--trained", "output")
-MAIL = ("--mode", "dp-sgd", "--rows", 512, "--steps", 2, "--public-overlap", "none")
+MAIL = ("--mode", "dp-sgd", "--rows", 256, "--steps", 2, "--public-overlap", "none")
 
 
 def train(task: str, data: Path, out: Path, *options: object) -> int:

@@ -15,6 +15,8 @@ from hushdoc_training.audit import float_pattern, row_traces
 from hushdoc_training.audit.roc import Attack, Scores, measured, placements
 
 METHOD = "classifier two-sample test"
+TREES = 60
+"""Of each half."""
 
 
 def two_sample(
@@ -59,7 +61,7 @@ def _scores(seen: Scores, is_genuine: npt.NDArray[np.int64], seed: int) -> Score
     half = np.random.default_rng(seed).permutation(len(is_genuine)) % 2
     scores = np.empty(len(is_genuine))
     for side in (0, 1):
-        model = HistGradientBoostingClassifier(max_iter=60, random_state=seed)
+        model = HistGradientBoostingClassifier(max_iter=TREES, random_state=seed)
         model.fit(seen[half != side], is_genuine[half != side])
         scores[half == side] = model.predict_proba(seen[half == side])[:, 1]
     # Ranks inside a half: the two models' scores need not mean the same.
