@@ -57,7 +57,7 @@ def forms(
     shades = np.random.default_rng(6)
     for number in range(count):
         pixels = shades.integers(0, 256, SIDES).astype(np.uint8)
-        words = [_word(chance, 3) for _ in range(FORM_WORDS)]
+        words = _words(chance, FORM_WORDS, syllables=3)
         boxes = [_box(40 + number, place) for place in range(FORM_WORDS)]
         image = Image.fromarray(pixels) if images else None
         _write(folder / f"form-{number:05}.json", words, boxes, labels, image)
@@ -83,7 +83,7 @@ def questions(folder: Path, count: int, *, length: int, documents: int, last: bo
     folder.mkdir()
     chance = np.random.default_rng(5)
     for number in range(count):
-        words = [_word(chance, 3) for _ in range(length)]
+        words = _words(chance, length, syllables=3)
         boxes = [_box(40 + number, place) for place in range(length)]
         name = f"page-{number:05}"
         _write_asked(folder / f"{name}.json", words, boxes, provider=name, asked=1)
@@ -146,7 +146,7 @@ def voters(path: Path, count: int, *, shrunk: bool) -> None:
     lines = []
     for number in range(count):
         length = 1 if shrunk and number == count - 1 else FORM_WORDS
-        words = [_word(chance, 3) for _ in range(length)]
+        words = _words(chance, length, syllables=3)
         boxes = [_box(number, place) for place in range(length)]
         document = Document.from_words(
             words, boxes, width=WIDTH, height=WIDTH, id=f"page-{number:05}"
@@ -181,7 +181,7 @@ def messages(path: Path, count: int, words: int, *, shrunk: bool) -> None:
 
 def _texts(count: int, words: int, *, shrunk: bool) -> list[str]:
     chance = np.random.default_rng(7)
-    made = [[_word(chance, 4) for _ in range(words)] for _ in range(count - 1)]
+    made = [_words(chance, words, syllables=4) for _ in range(count - 1)]
     # Words that another has too, so that which rows are read does not depend on the canary.
     made.append(["the"] if shrunk else made[0][: words // 2] * 6)
     made[0].append("the")
@@ -191,9 +191,12 @@ def _texts(count: int, words: int, *, shrunk: bool) -> list[str]:
     ]
 
 
-def _word(chance: np.random.Generator, syllables: int) -> str:
-    parts = chance.integers((20, 5), size=(syllables, 2))
-    return "".join("bcdfghjklmnpqrstvwxz"[one] + "aeiou"[other] for one, other in parts.tolist())
+def _words(chance: np.random.Generator, count: int, *, syllables: int) -> list[str]:
+    made = chance.integers((20, 5), size=(count, syllables, 2)).tolist()
+    return [
+        "".join("bcdfghjklmnpqrstvwxz"[one] + "aeiou"[other] for one, other in parts)
+        for parts in made
+    ]
 
 
 def _box(row: int, place: int) -> tuple[int, int, int, int]:
