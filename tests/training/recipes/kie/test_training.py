@@ -1,18 +1,19 @@
 from __future__ import annotations
 
-import textwrap
+import os
+import shutil
+import signal
+import sys
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import hushdoc_smaller
 import numpy as np
 import pytest
 import torch
-from hushdoc_processes import in_python
-from kie_training import PLAN, train_plain, train_private
+from kie_training import OUTPUT, PLAN, train_plain, train_private
 
 from hushdoc.__main__ import main
 from hushdoc.errors import (
@@ -110,7 +111,7 @@ def test_where_windows_are_protected_copies_of_documents_stay(
     for unit in ("document", "sequence"):
         plan = replace(PLAN, privacy_unit=unit)
         begun = replace(small_start, model=deepcopy(small_start.model))
-        train_private(begun, [*receipts[:4], copy], tmp_path / unit, plan=plan)
+        train_private(begun, [*receipts[:4], copy], tmp_path / unit, plan=plan, settings=OUTPUT)
     assert counted == [4, 5]
     grouped, alone = (Checkpoint.load(tmp_path / unit).claim for unit in ("document", "sequence"))
     assert duplicates.CAVEAT in grouped.caveats
@@ -126,20 +127,15 @@ def test_runs_of_one_ledger_have_the_same_windows(
         tmp_path / "ledger", data="receipts", unit="sequence", epsilon=50, delta=1e-5
     )
     plan = replace(PLAN, privacy_unit="sequence")
-    train_private(small_start, receipts, tmp_path / "first", plan=plan, ledger=ledger)
-    train_private(small_start, receipts, tmp_path / "second", plan=plan, ledger=ledger)
+    told: dict[str, Any] = {"plan": plan, "ledger": ledger, "settings": OUTPUT}
+    few = receipts[:4]
+    train_private(small_start, few, tmp_path / "first", **told)
+    train_private(small_start, few, tmp_path / "second", **told)
     shorter = replace(small_start.preprocessing, max_tokens=16, overlap=4)
     other = replace(small_start, preprocessing=shorter)
     for changed in (False, True):
         with pytest.raises(PrivacyError) as refused:
-            train_private(
-                other,
-                receipts,
-                tmp_path / "third",
-                plan=plan,
-                ledger=ledger,
-                documents_changed=changed,
-            )
+            train_private(other, few, tmp_path / "third", documents_changed=changed, **told)
         assert refused.value.code == "OTHER_RECORDS"
     assert not (tmp_path / "third").exists()
 
@@ -223,15 +219,19 @@ def test_resume_needs_the_same_run(
     tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
 ) -> None:
     def train(plan: PrivacyPlan, documents: list[LabelledDocument]) -> None:
-        train_private(small_start, documents, tmp_path / "run", plan=plan, resume=True)
+        train_private(
+            small_start, documents, tmp_path / "run", plan=plan, settings=OUTPUT, resume=True
+        )
 
     with pytest.raises(CheckpointError, match="no run to resume"):
         train(PLAN, receipts)
-    train_private(small_start, receipts, tmp_path / "run")
+    told: dict[str, Any] = {"settings": OUTPUT}
+    train_private(small_start, receipts, tmp_path / "run", **told)
     with pytest.raises(CheckpointError, match="documents"):
         train(PLAN, receipts[1:])
+    told |= {"name": "other documents", "resume": True}
     with pytest.raises(CheckpointError, match="other settings: claim"):
-        train_private(small_start, receipts, tmp_path / "run", name="other documents", resume=True)
+        train_private(small_start, receipts, tmp_path / "run", **told)
     other = PrivacyPlan.calibrated(epsilon=9, sampling_rate=0.3, steps=6, expected_records=6)
     with pytest.raises(CheckpointError, match="epsilon, noise_multiplier"):
         train(other, receipts)
@@ -260,51 +260,41 @@ def test_finding_what_is_unused_leaves_the_model_as_it_was(small_start: Start) -
     assert all(value.grad is None for value in model.parameters())
 
 
-SCRIPT = textwrap.dedent("""
-    import sys
-    sys.path.append(sys.argv[1])
-    from hushdoc_smaller import smaller
-    from hushdoc.__main__ import main
-    with smaller():
-        sys.exit(main(sys.argv[2:]))
-""")
-# Somebody who presses Ctrl-C on seeing the first step. The process does it itself: on a busy
-# machine another one may come to it when all steps are done.
-PRESSING = textwrap.dedent("""
-    import os, signal, sys
+class Pressing:
+    """Standard error before somebody who presses Ctrl-C on seeing the first step."""
 
-    class Pressing:
-        def __init__(self, stream):
-            self.stream = stream
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
 
-        def __getattr__(self, name):
-            return getattr(self.stream, name)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
-        def write(self, text):
-            self.stream.write(text)
-            if text.startswith("step 1/"):
-                os.kill(os.getpid(), signal.SIGINT)
-
-    sys.stderr = Pressing(sys.stderr)
-""")
+    def write(self, text: str) -> None:
+        self.stream.write(text)
+        if text.startswith("step 1/"):
+            os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_a_run_that_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "run"
-    options = "--documents 24 --labels fields --start small --expected-records 8 --steps 10"
+    options = "--documents 12 --labels fields --start small --expected-records 4 --steps 6"
     data = ("--data", "invented:receipt", "--sampling-rate", "0.3")
     arguments = ["train", "kie", *data, *options.split(), "--out", str(out)]
-    shared = Path(hushdoc_smaller.__file__).parent
-    pressed = in_python(PRESSING + SCRIPT, shared, *arguments, check=False, timeout=240)
-    assert pressed.returncode == 130, pressed.stderr
-    assert pressed.stderr.endswith("and saved; go on with the same command and --resume.\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", Pressing(sys.stderr))
+        assert main(arguments) == 130
+    assert capsys.readouterr().err.endswith(
+        "and saved; go on with the same command and --resume.\n"
+    )
     entries = read_log(out / "steps.jsonl")
     charged = sum("charge" in entry for entry in entries)
     assert charged == sum("step" in entry for entry in entries) == 1
     assert len(list(out.glob("state-*"))) == 1
     assert main([*arguments, "--resume", "--quiet"]) == 0
     entries = read_log(out / "steps.jsonl")
-    assert [entry["step"] for entry in entries if "step" in entry] == list(range(1, 11))
+    assert [entry["step"] for entry in entries if "step" in entry] == list(range(1, 7))
     (guarantee,) = Checkpoint.load(out).claim.guarantees
     assert guarantee.epsilon is not None
     assert guarantee.epsilon <= 8
@@ -388,6 +378,17 @@ def test_shuffling_segments_moves_labels_along(receipts: list[LabelledDocument])
         )
 
 
+@pytest.fixture(scope="module")
+def trained(
+    tmp_path_factory: pytest.TempPathFactory, _small_start: Start, receipts: list[LabelledDocument]
+) -> Path:
+    """A run that is trained once for all tests that damage a copy of it."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    start = replace(_small_start, model=deepcopy(_small_start.model))
+    train_plain(start, receipts[:2], folder)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
@@ -404,13 +405,13 @@ def test_shuffling_segments_moves_labels_along(receipts: list[LabelledDocument])
 )
 def test_a_damaged_checkpoint_is_named(
     tmp_path: Path,
-    small_start: Start,
+    trained: Path,
     receipts: list[LabelledDocument],
     name: str,
     content: str | None,
     says: str,
 ) -> None:
-    train_plain(small_start, receipts[:2], tmp_path / "run")
+    shutil.copytree(trained, tmp_path / "run")
     victim = tmp_path / "run" / "checkpoint" / name
     if content is None:
         victim.unlink()
@@ -418,7 +419,7 @@ def test_a_damaged_checkpoint_is_named(
         victim.write_text(content)
     if name == "tokenizer.json":
         with pytest.raises(CheckpointError):
-            start_from(str(tmp_path / "run"), small_start.labels)
+            start_from(str(tmp_path / "run"), LabelSet.from_documents(receipts))
         return
     with pytest.raises(CheckpointError, match=says):
         Checkpoint.load(tmp_path / "run")
