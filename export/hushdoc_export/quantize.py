@@ -11,13 +11,15 @@ has such a file of each, as onnx/encoder_model.onnx.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hushdoc.errors import needs_extra
+from hushdoc.errors import OutputWriteError, needs_extra
 from hushdoc.runtime.session import FATAL, SLOW_FUSIONS, import_onnxruntime
 from hushdoc_export import graph
 
@@ -66,8 +68,8 @@ larger part of a small model, stays in floats."""
 def optimized(proto: Any, level: Level) -> Any:
     """Returns a graph in which ONNX Runtime folded constants and fused what belongs together."""
     onnx, runtime = _onnx(), import_onnxruntime()
-    with tempfile.TemporaryDirectory(prefix="hushdoc-export-") as scratch:
-        path = Path(scratch) / "optimized.onnx"
+    with _scratch(proto.ByteSize()) as scratch:
+        path = scratch / "optimized.onnx"
         options = runtime.SessionOptions()
         options.log_severity_level = FATAL
         options.optimized_model_filepath = str(path)
@@ -100,8 +102,9 @@ def int8(proto: Any, *, per_channel: bool, in_floats: Collection[str] = ()) -> A
     import_onnxruntime()
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    with tempfile.TemporaryDirectory(prefix="hushdoc-export-") as scratch, graph.silence():
-        path = Path(scratch) / "int8.onnx"
+    # The quantizer writes the graph as it is beside its own.
+    with _scratch(2 * proto.ByteSize()) as scratch, graph.silence():
+        path = scratch / "int8.onnx"
         quantize_dynamic(
             _without_told_shapes(_with_own_tables(_copy(proto))),
             str(path),
@@ -113,6 +116,20 @@ def int8(proto: Any, *, per_channel: bool, in_floats: Collection[str] = ()) -> A
         converted = onnx.load(str(path))
     graph.strip(converted)
     return converted
+
+
+@contextmanager
+def _scratch(needed: int) -> Iterator[Path]:
+    """Yields a temporary folder; OutputWriteError where its disk has no room for so many bytes."""
+    with tempfile.TemporaryDirectory(prefix="hushdoc-export-") as scratch:
+        free = shutil.disk_usage(scratch).free
+        if free < needed:
+            raise OutputWriteError(
+                f"'{Path(scratch).parent}' stands on a disk with {free / 1e6:.0f} MB left, and "
+                f"making a variant writes up to {needed / 1e6:.0f} MB there. Free some space, or "
+                "name another folder for temporary files by TMPDIR, and run the same command again."
+            )
+        yield Path(scratch)
 
 
 def _with_own_tables(proto: Any) -> Any:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import hushdoc_tiny as tiny
@@ -12,6 +16,7 @@ import pytest
 import torch
 
 from hushdoc.artifact import onnx_scan
+from hushdoc.errors import OutputWriteError
 from hushdoc.runtime import unsigned_weights
 from hushdoc.runtime.session import Session
 from hushdoc_export import graph, quantize, release
@@ -32,6 +37,26 @@ def answers(proto: Any) -> np.ndarray:
     probe = tiny_models.traceable(None).probes[3]
     logits = Session(graph.serialize(proto, notes=NOTES)).run(probe)[0]
     return logits[probe["attention_mask"].astype(bool)]
+
+
+def test_no_room_for_temporary_files_is_told_before_anything_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """ONNX Runtime calls it an invalid protobuf, whose serialization failed."""
+    weight = onnx.numpy_helper.from_array(np.zeros(1000, dtype=np.float32), "w")
+    graph_of = onnx.helper.make_graph([], "g", [], [], [weight])
+    proto = onnx.helper.make_model(graph_of)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    room = shutil.disk_usage(tmp_path)._replace(free=3999)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: room)
+    for write in (
+        partial(quantize.optimized, level="basic"),
+        partial(quantize.int8, per_channel=True),
+    ):
+        with pytest.raises(OutputWriteError, match=f"'{tmp_path}' stands on .* by TMPDIR"):
+            write(proto)
+    assert not list(tmp_path.iterdir())
 
 
 def domains(proto: Any) -> set[str]:
