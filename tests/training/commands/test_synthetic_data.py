@@ -14,7 +14,7 @@ import pytest
 from hushdoc_command_runs import write_policy
 from hushdoc_javascript import require_accepted
 
-from hushdoc import SyntheticDocuments, labelled_files, verify
+from hushdoc import SyntheticDocuments, evaluation, labelled_files, verify
 from hushdoc.__main__ import main
 from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import Sequence
@@ -424,7 +424,9 @@ def test_a_set_is_compared_with_private_and_held_out_documents(
     assert "This page shows private documents" in shown
     assert main(told) != 0  # the page stands there
     assert main([*told[:-2]]) == 0
-    assert "two groups of 3" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "two groups of 3" in printed
+    assert all(evaluation.NOTE in told_of for told_of in (figures["note"], shown, printed))
 
 
 def test_a_copy_of_any_private_document_is_found_however_few_are_held_out(

@@ -88,6 +88,7 @@ def register(actions: Subcommands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints how many documents are nearer to a private one than to a held-out one."""
+    from hushdoc import evaluation
     from hushdoc.synthetic_documents import SyntheticDocuments
     from hushdoc.system import atomic_files
 
@@ -123,7 +124,8 @@ def run(options: argparse.Namespace) -> int:
         "mean_distance_to_held_out": round(float(found.held_out.distances.mean()), 4),
     }
     if options.json:
-        print(json.dumps({**figures, "nearest": _nearest(every, items, groups[0], held_out)}))
+        nearest = _nearest(every, items, groups[0], held_out)
+        print(json.dumps({**figures, "note": evaluation.NOTE, "nearest": nearest}))
         return 0
     print(
         f"Nearer to a private document than to a held-out one: {found.nearer_to_private:.1%} of "
@@ -144,7 +146,7 @@ def run(options: argparse.Namespace) -> int:
             f"note: {shared} of {len(groups[1])} held-out documents are among the private ones, by "
             "what is compared, and were left out: no copy of one would be nearer to either."
         )
-    print("note: both are exact numbers about private documents, which no noise protects.")
+    print(f"note: {evaluation.NOTE}")
     return 0
 
 
@@ -272,6 +274,8 @@ def _page(
     images: bool,
 ) -> str:
     """Returns a page that shows documents of a set, each beside its nearest two."""
+    from hushdoc import evaluation
+
     draw = _image if images else _drawn
     rows = []
     for place in found.closest(SHOWN):
@@ -290,6 +294,7 @@ def _page(
         "solid #888;width:300px;height:auto}</style><h1>Nearest documents</h1><p>This page shows "
         f"private documents. {share:.1%} of the set are nearer to a private "
         "document than to a held-out one; shown are those whose gap is largest.</p>"
+        f"<p>{html.escape(evaluation.NOTE)}</p>"
         f"<table>{table}</table></html>\n"
     )
 
