@@ -16,7 +16,9 @@ from metered import GIVEN, SYSTEM, meter_of
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
 from hushdoc.errors import PrivacyError
 from hushdoc_training import receipt as receipts
+from hushdoc_training.federated import testimony
 from hushdoc_training.metering import Meter
+from hushdoc_training.privacy.claims import ClaimDetails
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import SecretStream, SystemKey, origin_of
 from hushdoc_training.receipt import Origin, Receipt
@@ -166,6 +168,19 @@ def test_what_any_part_declared_the_whole_run_declares() -> None:
         ("a condition", ""),
         ("losses are unused", ""),
     )
+
+
+def test_what_a_clients_receipt_declares_its_testimony_says() -> None:
+    """The coordinator's claim is made of testimonies, which tell the other fields of receipts."""
+    meter = metered()
+    meter.declare("checks", [("a self-test", "not-released"), ("a condition", "")])
+    meter.declare("view", [("losses are unused", "")])
+    known = ClaimDetails(settings={"a": 1}, assumes=("a condition",))
+    said = testimony.Testimony.of(3, meter.receipt(), known)
+    assert said.checks is not None
+    assert said.checks.assumes == ("a condition", "losses are unused")
+    assert [access.purpose for access in said.checks.accesses] == ["a self-test"]
+    assert said.executed == json.loads(json.dumps(meter.receipt().told()))
 
 
 def test_damaged_text_is_no_receipt() -> None:

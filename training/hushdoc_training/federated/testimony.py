@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from hushdoc.system import atomic_files
 from hushdoc_training.federated import frames
 from hushdoc_training.federated.frames import Frame
 from hushdoc_training.federated.roster import COORDINATOR, Roster
-from hushdoc_training.privacy.claims import ClaimDetails
+from hushdoc_training.privacy.claims import ClaimDetails, unaccounted
 from hushdoc_training.receipt import Receipt
 
 RECEIPTS = "receipts"
@@ -59,6 +59,8 @@ class Testimony(Record):
         """Returns the testimony of a client."""
         plain = None if receipt is None else strict_json.dumps(receipt.told())
         executed = None if plain is None else strict_json.loads(plain, what="A receipt")
+        if receipt is not None and checks is not None:
+            checks = _with_declared(checks, receipt)
         return cls(taken=taken, executed=executed, checks=checks)
 
     @property
@@ -71,6 +73,20 @@ class Testimony(Record):
     def encoded(self) -> bytes:
         """Returns the payload of a frame."""
         return strict_json.dumps(self.to_dict())
+
+
+def _with_declared(checks: ClaimDetails, receipt: Receipt) -> ClaimDetails:
+    """Adds what a receipt declares besides: of parts before a kill, and of numbers that were read.
+
+    The coordinator's claim is made of the testimony alone.
+    """
+    reads = unaccounted(OWN, {what: told for what, told in receipt.declared if told})
+    assumed = (what for what, told in receipt.declared if not told)
+    return replace(
+        checks,
+        accesses=tuple(dict.fromkeys((*checks.accesses, *reads))),
+        assumes=tuple(dict.fromkeys((*checks.assumes, *assumed))),
+    )
 
 
 def said(frame: Frame) -> Testimony:
