@@ -179,17 +179,33 @@ def test_a_slender_page_does_not_cost_the_others(
 def test_words_of_a_shrunk_image_stand_where_they_are(fixtures: Path) -> None:
     with Image.open(fixtures / "page.png") as image:
         page = image.convert("RGB").resize((400, 240))
-    # The first is too long for Tesseract, both are too slender for RapidOCR.
-    long, line = Image.new("RGB", (34_000, 240), "white"), Image.new("RGB", (8000, 60), "white")
+    long = Image.new("RGB", (34_000, 240), "white")  # too long for Tesseract
     long.paste(page, (33_000, 0))
-    line.paste(page.crop((0, 0, 400, 60)).resize((400, 60)), (500, 0))
     by_word = {word.text: word.box for word in TesseractEngine().read(page)}
     found = {word.text: word.box for word in TesseractEngine().read(long)}
     assert len(found) > 5
     for text in by_word.keys() & found.keys():
         assert found[text].x0 == pytest.approx(33_000 + by_word[text].x0, abs=12)
-    for engine in (TesseractEngine(), rapidocr.default_engine()):
-        assert all(0 <= word.box.x0 <= word.box.x1 <= 8000 for word in engine.read(line))
+
+
+@pytest.mark.parametrize("size", [(8000, 60), (33, 40_000)])
+def test_slender_images_are_laid_on_paper_before_rapidocr_looks(size: tuple[int, int]) -> None:
+    drawn, part = rapidocr._fitting(Image.new("RGB", size, "black"))
+    assert max(drawn.size) == max(part) == rapidocr.LONGEST
+    assert max(drawn.size) <= rapidocr.TALL * min(drawn.size)
+    assert max(size) / part[size.index(max(size))] == pytest.approx(min(size) / min(part), rel=0.4)
+    assert drawn.crop((0, 0, *part)).getextrema() == ((0, 0),) * 3
+    assert drawn.getpixel((drawn.width - 1, drawn.height - 1)) == (255, 255, 255)
+
+
+@pytest.mark.slow
+def test_a_slender_line_is_read_by_rapidocr(fixtures: Path) -> None:
+    with Image.open(fixtures / "page.png") as image:
+        page = image.convert("RGB").resize((400, 240))
+    line = Image.new("RGB", (8000, 60), "white")
+    line.paste(page.crop((0, 0, 400, 60)), (500, 0))
+    found = rapidocr.default_engine().read(line)
+    assert all(0 <= word.box.x0 <= word.box.x1 <= 8000 for word in found)
 
 
 def test_rapidocr_takes_no_more_threads_than_the_container_may_use(
