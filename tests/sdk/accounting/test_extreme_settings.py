@@ -169,7 +169,7 @@ def require_many(seed: int, count: int) -> None:
 
 
 def test_no_extreme_setting_is_underreported() -> None:
-    require_many(1, 15)
+    require_many(1, 10)
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ GRID = [
 
 
 @pytest.mark.parametrize(("rate", "noise", "steps"), GRID)
-@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1 / 389])
+@pytest.mark.parametrize("delta", [1e-9, pytest.param(1e-5, marks=pytest.mark.slow), 1 / 389])
 def test_it_is_opacus_with_the_same_orders(
     rate: float, noise: float, steps: int, delta: float
 ) -> None:

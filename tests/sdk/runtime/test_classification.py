@@ -123,7 +123,9 @@ def test_models_of_text_and_layout_answer_like_torch(
     assert max(expected) - min(expected) > 0.05
 
 
-@pytest.mark.parametrize("architecture", ["resnet", "convnext", "beit"])
+@pytest.mark.parametrize(
+    "architecture", ["resnet", "beit", pytest.param("convnext", marks=pytest.mark.slow)]
+)
 def test_models_of_images_answer_like_torch(
     policy: Policy, tmp_path: Path, architecture: str
 ) -> None:
