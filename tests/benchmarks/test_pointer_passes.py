@@ -41,6 +41,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import pointer_passes
 
+    monkeypatch.setattr(pointer_passes, "TOKENIZER_DOCUMENTS", 20)
     return pointer_passes
 
 

@@ -12,6 +12,7 @@ import hushdoc_command_runs
 import hushdoc_tiny as tiny
 import pytest
 from hushdoc_documents import document
+from hushdoc_smaller import smaller
 
 import hushdoc
 from hushdoc.runtime import matching
@@ -118,6 +119,7 @@ def test_the_table_of_presets_is_what_they_set() -> None:
         assert drawn == f"{chosen['expected-records']} of {PROVIDERS}"
 
 
+@smaller()
 def test_the_commands_train_from_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As they stand, but for a start from nothing, and two steps on few documents."""
     monkeypatch.setattr(public_inputs, "NUM_DOCUMENTS", 2)

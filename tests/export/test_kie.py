@@ -26,6 +26,7 @@ from hushdoc.errors import (
 )
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.session import Session
+from hushdoc_export import field_agreement
 from hushdoc_export.kie import export
 
 
@@ -137,7 +138,10 @@ def test_a_variant_answers_as_an_application_reads_it() -> None:
     assert {answer.coverage for answer in found.values()} == {1.0}
 
 
-def test_a_variant_that_loses_too_much_is_refused_unless_the_loss_is_named(tmp_path: Path) -> None:
+def test_a_variant_that_loses_too_much_is_refused_unless_the_loss_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(field_agreement, "NUM_DOCUMENTS", 8)
     with pytest.raises(ParityError, match="declare the loss that you accept") as raised:
         export(checkpoint(), tmp_path / "artifact", tiny.release(variant="int8"))
     assert raised.value.code == "VARIANT_LOSES_TOO_MUCH"
@@ -220,7 +224,10 @@ def test_the_verb_exports(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
     assert hushdoc.verify(out, tiny.policy(min_version=3)).passed
 
 
-def test_the_verb_exports_a_variant_whose_loss_is_named(tmp_path: Path) -> None:
+def test_the_verb_exports_a_variant_whose_loss_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(field_agreement, "NUM_DOCUMENTS", 8)
     out = tmp_path / "small"
     more = ("--variant", "int8", "--max-f1-loss", "100")
     assert tiny.export_command(tmp_path, checkpoint(), "--out", out, *more) == 0

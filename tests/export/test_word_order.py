@@ -9,6 +9,7 @@ from pathlib import Path
 import hushdoc_tiny as tiny
 import pytest
 from hushdoc_documents import scrambled
+from hushdoc_smaller import smaller
 
 from hushdoc.__main__ import main
 from hushdoc.labels import LabelledDocument, Span, spans_from_words
@@ -28,6 +29,7 @@ def found(answer: Extraction, numbers: Sequence[int]) -> list[tuple[str, str, li
     ]
 
 
+@smaller()
 @pytest.mark.parametrize("order", [pytest.param("given", marks=pytest.mark.slow), "reading"])
 def test_what_training_chose_is_what_the_artifact_does(tmp_path: Path, order: str) -> None:
     run, out = tmp_path / "run", tmp_path / "artifact"

@@ -166,14 +166,15 @@ WE_ARE_STRICTER = re.compile(
 """securesystemslib decodes base64 and JSON leniently, and takes any number of signatures."""
 
 
-def test_securesystemslib_trusts_the_same_envelopes() -> None:
+@pytest.mark.parametrize("count", [800, pytest.param(8000, marks=pytest.mark.slow)])
+def test_securesystemslib_trusts_the_same_envelopes(count: int) -> None:
     rng = random.Random(4)
     keys = [known_key(*key) for key in ((1, ED25519), (2, ECDSA_P256), (3, ED25519))]
     strangers = [known_key(4)]
     trust = TrustStore.of(TrustedKey.of(key) for key in keys)
     theirs_keys = [_sslib_key(key) for key in keys]
     tally: Counter[str] = Counter()
-    for _ in range(2500):
+    for _ in range(count):
         signers = rng.sample([*keys, *strangers], rng.randrange(1, 4))
         line = dsse.sign(rng.randbytes(60), signers[0]).encode()
         for key in signers[1:]:
@@ -201,9 +202,9 @@ def test_securesystemslib_trusts_the_same_envelopes() -> None:
         # It stops looking at the threshold.
         assert keyids <= {key.keyid for key in found.keys}
         tally["both trust"] += 1
-    assert tally["both trust"] > 300
-    assert tally["both refuse"] > 300
-    assert tally["stricter"] + tally["laxer"] < 500
+    assert tally["both trust"] > count / 9
+    assert tally["both refuse"] > count / 9
+    assert tally["stricter"] + tally["laxer"] < count / 5
 
 
 # Statements: ours against in-toto's own classes.

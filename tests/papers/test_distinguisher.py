@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CLIENTS, CLIENT_RATE = 4, 0.5
-RUNS_WITH, RUNS_WITHOUT = 50_000, 1_200_000
+RUNS_WITH, RUNS_WITHOUT = 30_000, 600_000
 CONFIDENCE = 0.999
 
 

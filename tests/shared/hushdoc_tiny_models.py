@@ -47,7 +47,6 @@ _SIZES = {
     "pad_token_id": 0,
 }
 
-
 SMALL = {
     "hidden_size": 48,
     "num_hidden_layers": 1,
