@@ -16,16 +16,23 @@ from transformers.models.t5.modeling_t5 import eager_attention_forward
 from hushdoc_export import attention, quantize
 from hushdoc_export.quantize import VARIANTS
 
-LAYERS = 2
-
 
 def operators(proto: Any) -> Counter[str]:
     return Counter(node.op_type for node in proto.graph.node)
 
 
-@pytest.fixture(scope="module", params=["layoutlm", "layoutlmv3"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("layoutlm", 1),  # whose graph other tests need, too
+        pytest.param(("layoutlm", 2), marks=pytest.mark.slow),
+        ("layoutlmv3", 2),
+    ],
+    ids=["layoutlm-1", "layoutlm-2", "layoutlmv3-2"],
+)
 def model(request: pytest.FixtureRequest) -> Any:
-    return tiny.model(request.param, num_hidden_layers=LAYERS)
+    architecture, layers = request.param
+    return tiny.model(architecture, num_hidden_layers=layers)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +46,7 @@ def test_each_layer_or_head_has_one_operator_and_no_softmax_is_left(
 ) -> None:
     config = model.inner.config
     parts = config.num_attention_heads if config.model_type == "layoutlmv3" else 1
-    assert operators(traced)["Attention"] == parts * LAYERS
+    assert operators(traced)["Attention"] == parts * config.num_hidden_layers
     assert operators(traced)["Softmax"] == 0
     masks = {node.input[3] for node in traced.graph.node if node.op_type == "Attention"}
     assert all(masks)
@@ -79,9 +86,9 @@ def test_the_variant_for_accelerators_keeps_the_steps() -> None:
     assert apart["Softmax"] == fused["Attention"] > 0
 
 
-def test_sums_and_normalisations_stay_apart_in_int8(traced: Any) -> None:
+def test_sums_and_normalisations_stay_apart_in_int8(model: Any, traced: Any) -> None:
     found = operators(quantize.optimized(quantize.int8(traced, per_channel=True), "extended"))
-    assert found["LayerNormalization"] >= 2 * LAYERS
+    assert found["LayerNormalization"] >= 2 * model.inner.config.num_hidden_layers
     assert found["SkipLayerNormalization"] == 0
 
 

@@ -239,6 +239,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     with _served() as address:
         plain = address.replace("127.0.0.1", "plain.test")
         steps["insecure"] = ["open", f"{plain}/browser/"]
+        steps["without"] = ["without", "WebAssembly"]
+        steps["lacking"] = ["open", "/browser/"]
         found = _drive(address, list(steps.values()), f"--log-net-log={network}")
     shown = dict(zip(steps, found["found"], strict=True))
     requests, problems = found["requests"], found["problems"]
@@ -419,9 +421,7 @@ def test_neither_the_page_nor_its_worker_may_ask_elsewhere(session: Session) -> 
 def test_what_the_browser_lacks_is_said_in_the_page(session: Session) -> None:
     assert session.shown["open"] == {"unfit": None}
     assert "no WebCrypto" in session.shown["insecure"]["unfit"]
-    with _served() as address:
-        found = _drive(address, [["without", "WebAssembly"], ["open", "/browser/"]])
-    assert "no WebAssembly" in found["found"][1]["unfit"]
+    assert "no WebAssembly" in session.shown["lacking"]["unfit"]
 
 
 def test_the_page_s_own_policy_is_that_of_the_sample() -> None:
