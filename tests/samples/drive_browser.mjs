@@ -39,7 +39,12 @@ const verbs = {
     await page.waitForSelector('body[data-ready], #unfit:not([hidden])', { timeout: 0 });
     return { unfit: await page.locator('#unfit').isVisible() ? await text('#unfit') : null };
   },
-  rules: async (...files) => { await page.setInputFiles('#policy', files); },
+  rules: async (...files) => { // the page reads them before it uses them
+    await page.locator('#status').evaluate((shown) => { shown.textContent = ''; });
+    await page.setInputFiles('#policy', files);
+    await page.waitForFunction(() =>
+      document.querySelector('#status').textContent.startsWith('Policy replaced'));
+  },
   model: async (folder) => {
     const before = requests.length;
     await page.setInputFiles('#model', folder);
