@@ -21,6 +21,11 @@ from hushdoc_training.question_scores import QuestionScore
 APK = next(method for method in METHODS if method.name == "APK")
 
 
+@pytest.fixture(autouse=True)
+def _small_forests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provider_membership, "_TREES", (20, 60))
+
+
 def score(
     provider: str | None, text: str, prediction: str | None, loss: float, confidence: float
 ) -> QuestionScore:

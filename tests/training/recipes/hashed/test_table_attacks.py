@@ -9,7 +9,7 @@ import pytest
 
 from hushdoc.certificate.audit_reports import Audit
 from hushdoc.hashing import FeatureScheme
-from hushdoc_training.audit import coincidence
+from hushdoc_training.audit import coincidence, two_sample
 from hushdoc_training.audit.roc import Attack
 from hushdoc_training.crf import corpus
 from hushdoc_training.invented import clause_contracts
@@ -36,10 +36,11 @@ ON_TERMS = (
 
 
 @pytest.fixture(autouse=True)
-def _fewer_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enough for every interval below, in a sixth of the time."""
+def _smaller_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large enough for every interval below, in a sixth of the time."""
     monkeypatch.setattr(table_attacks, "PUZZLES", 100)
     monkeypatch.setattr(table_attacks, "CANDIDATES", 50)
+    monkeypatch.setattr(two_sample, "TREES", 20)
 
 
 def on_terms(few: int) -> set[str]:
