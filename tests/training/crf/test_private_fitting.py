@@ -182,7 +182,7 @@ def test_no_attack_on_a_record_beats_epsilon_and_less_noise_is_noticed() -> None
     found = {}
     for share in (1.0, 0.2):
         inside, outside = (
-            statistics(with_canary=canary, multiplier=share * multiplier, runs=400)
+            statistics(with_canary=canary, multiplier=share * multiplier, runs=200)
             for canary in (True, False)
         )
         fpr = 0.05

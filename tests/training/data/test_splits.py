@@ -153,17 +153,17 @@ def test_a_provider_in_another_spelling_is_in_no_score_beside_its_own_documents(
 
 
 def test_the_share_is_about_that_of_the_groups_and_salts_are_other_splits() -> None:
-    documents = [Traits(str(number), [f"n{number}"]) for number in range(4000)]
+    documents = [Traits(str(number), [f"n{number}"]) for number in range(2000)]
     # Four standard deviations of a binomial share.
     for share in (0.1, 0.5):
         found = len(split(documents, share).held_out) / len(documents)
-        assert found == pytest.approx(share, abs=4 * (share * (1 - share) / 4000) ** 0.5)
+        assert found == pytest.approx(share, abs=4 * (share * (1 - share) / 2000) ** 0.5)
     outer, inner, other = (
         ids(split(documents, 0.5, salt=salt).held_out)
         for salt in (splits.SALT, splits.inner(0), splits.inner(1))
     )
     for left, right in ((outer, inner), (outer, other), (inner, other)):
-        assert len(left & right) == pytest.approx(1000, abs=4 * (4000 * 0.25 * 0.75) ** 0.5)
+        assert len(left & right) == pytest.approx(500, abs=4 * (2000 * 0.25 * 0.75) ** 0.5)
 
 
 def test_boundaries_of_documents_and_shares() -> None:
