@@ -24,7 +24,7 @@ from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.randomness.secret_stream import SecretStream
 
 SIZE = 2
-WIDTH, WORDS, TOKENS, BLOCKS = 12, 23, 5, 5
+WIDTH, WORDS, TOKENS, BLOCKS = 12, 23, 5, 4
 MAX_EXAMPLES = 3
 # Of 11 records, number 9 has 7 examples and number 10 has 4: more than a batch.
 DRAWS = [[1, 2, 9], [], [3], [0, 4, 6, 10]]

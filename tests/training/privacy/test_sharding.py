@@ -126,7 +126,7 @@ def test_no_process_holds_more_than_two_blocks_and_the_outermost(
         assert max(len(group - {"root"}) for group in groups) <= 2
         # What is gathered is filled up until every process's share is as large as the first's.
         assert found["most"] <= 1.05 * (sizes["root"] + 2 * sizes["blocks.0"])
-        assert found["most"] < 0.5 * sum(sizes.values())
+        assert found["most"] < 0.6 * sum(sizes.values())
 
 
 @pytest.mark.slow
@@ -178,7 +178,7 @@ def test_what_shards_can_not_do_is_refused_in_all_processes(ranks: Ranks) -> Non
     for found in ranks:
         refusals = found["refusals"]
         assert "Use the backend book-keeping" in refusals["opacus"]
-        assert "34 trained parameters are in no shard" in refusals["partly"]
+        assert "26 trained parameters are in no shard" in refusals["partly"]
         assert "sharded over 2 processes, and 1 train together" in refusals["other group"]
         assert "got a gradient past the book-keeping" in refusals["handed on"]
         assert "The 2 processes differ in max_examples" in refusals["parts"]
