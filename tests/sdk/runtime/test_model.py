@@ -140,7 +140,7 @@ def test_closing_while_many_threads_ask_never_breaks_a_call() -> None:
     [
         ("fields", "<hushdoc.KIEModel 'tiny-kie' version 1: 3 fields, epsilon "),
         ("clauses", "<hushdoc.HashedCRFModel 'tiny-table' version 1: 1 fields, epsilon "),
-        ("table of classes", "<hushdoc.ClassificationModel 'tiny-table' version 1: 3 classes, eps"),
+        ("table of classes", "<hushdoc.ClassificationModel 'tiny-table' version 1: 4 classes, eps"),
         ("vectors", "<hushdoc.EmbeddingModel 'tiny-kie' version 1: 48 dimensions, epsilon "),
     ],
 )
