@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import shutil
 from collections.abc import Callable
@@ -91,6 +92,22 @@ def test_what_another_training_has_left_has_no_claim_of_its_own(copied: bool) ->
     model[0].requires_grad_(True)
     model[2].requires_grad_(False)  # frozen now, and released all the same
     assert refused(trained(model))
+
+
+@pytest.mark.parametrize("how", ["dropped", "copied while it is open"])
+def test_a_training_that_nobody_closed_has_left_something_too(how: str) -> None:
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    records = Records(example_records(), unit="document")
+    open_one: Any = PrivateTraining(PLAN, model, optimizer, records=records, losses=squares(model))
+    list(open_one)
+    if how == "dropped":
+        del open_one
+        gc.collect()
+        assert refused(trained(model))
+        return
+    assert refused(trained(copy.deepcopy(model)))
+    assert not refused(open_one)
 
 
 def test_weights_that_begin_anew_have_one() -> None:

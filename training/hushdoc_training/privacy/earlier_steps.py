@@ -11,6 +11,7 @@ documents is added up where a recipe goes on from it, and no claim of other step
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -88,8 +89,40 @@ class Moved:
             self._left[value] = self._left.get(value, frozenset()).union(charged)
 
 
+class Left:
+    """What a private training has moved, also while it is open and where nobody closes it."""
+
+    def __init__(
+        self,
+        training: object,
+        parameters: Mapping[str, torch.Tensor],
+        charged: Callable[[], Iterable[str]],
+    ) -> None:
+        """Takes the parameters as they are before the first step.
+
+        Neither `charged`, which says where all steps were charged that they hold, nor the
+        parameters may lead to the training, which would never end then.
+        """
+        moved = Moved(parameters)
+
+        def note() -> None:
+            moved.end(parameters, charged=charged())
+
+        self.note = note
+        self.end = weakref.finalize(training, note)
+        self.end.atexit = False
+        _OPEN.add(self)
+
+
+_OPEN: weakref.WeakSet[Left] = weakref.WeakSet()
+"""Those of trainings that may take another step."""
+
+
 def begun_with(model: nn.Module) -> Held:
     """Returns the parameters that hold what private steps have left, and where these count."""
+    for left in list(_OPEN):
+        if left.end.alive:
+            left.note()
     named = dict(model.named_parameters())
     found = checksums(named) if _LEFT else {}
     held = {name: _LEFT[value] for name, value in found.items() if value in _LEFT}

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 import torch
@@ -203,7 +204,9 @@ class PrivateTraining(Generic[Example]):
         held = dict(earlier_steps.begun_with(model))
         names = sorted(self._group.any_names(held))
         self._meter.begin_with(tuple((name, held.get(name, ("",))) for name in names))
-        self._moved = earlier_steps.Moved(self._safeguards.parameters)
+        self._left = earlier_steps.Left(
+            self, self._safeguards.parameters, partial(_charged, self._meter, self._charges)
+        )
         warn_of_few(len(records), plan.expected_records, self.view)
         try:
             self._lattice = self._lattice_of(noise_distribution)
@@ -241,9 +244,7 @@ class PrivateTraining(Generic[Example]):
     def close(self) -> None:
         """Gives model and optimizer back; a second time does nothing."""
         if not self._is_closed:
-            own = {""} if self._charges is None else self._charges.charged
-            held = earlier_steps.charged_in(self._meter.begun_with)
-            self._moved.end(self._safeguards.parameters, charged=held.union(own))
+            self._left.end()
         self._is_closed = True
         self._sum.close()
         self._average.end()
@@ -415,3 +416,9 @@ class PrivateTraining(Generic[Example]):
 
     def _gradient(self, name: str, parameter: nn.Parameter) -> torch.Tensor:
         return self._noise.gradient(self._sum.total(name), parameter)
+
+
+def _charged(meter: Meter, charges: earlier_steps.Charges | None) -> frozenset[str]:
+    """Returns where all steps were charged that a training's weights hold."""
+    own = frozenset({""}) if charges is None else charges.charged
+    return earlier_steps.charged_in(meter.begun_with) | own
