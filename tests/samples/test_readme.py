@@ -36,8 +36,8 @@ ELSEWHERE = ("make ", "pip ", "hushdoc serve ")
 
 def own_documents(folder: Path) -> None:
     """Writes what README takes for granted: documents of the user's own."""
-    page = Image.new("RGB", (800, 600), "white")
-    ImageDraw.Draw(page).text((60, 60), "Invoice 4711  Total 12.50", fill="black", font_size=32)
+    page = Image.new("RGB", (400, 300), "white")
+    ImageDraw.Draw(page).text((30, 30), "Invoice 4711  Total 12.50", fill="black", font_size=16)
     page.save(folder / "invoice.pdf")
     clause = "This Agreement is governed by the laws of Ohio."
     (folder / "contract.txt").write_text(f"Invoices are due monthly.\n\n{clause}\n", "utf-8")
