@@ -7,12 +7,17 @@ that is waited for, so a source of any length needs little memory.
 
 from __future__ import annotations
 
+import _thread
+import atexit
 import os
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sized
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Literal, TextIO, TypeVar
 
 from hushdoc import arguments
 from hushdoc.document.document import Document, required
@@ -20,9 +25,6 @@ from hushdoc.document.provenance import READERS
 from hushdoc.errors import HushdocError, InputError
 from hushdoc.runtime.extraction import Failure
 from hushdoc.system.progress import Progress
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 Answer = TypeVar("Answer")
 Item = Document | str | os.PathLike[str] | Callable[[], Document]
@@ -132,35 +134,75 @@ def _name(item: object, number: int) -> str:
     return f"item {number}"
 
 
+@dataclass(frozen=True)
+class _Raised:
+    """What a worker raised instead of an answer."""
+
+    error: BaseException
+
+
 def _side_by_side(
     documents: Iterable[tuple[int, Item]],
     attempt: Callable[[tuple[int, Item]], Answer | Failure],
     *,
     workers: int,
 ) -> Generator[Answer | Failure]:
-    # Loading this takes longer than loading a table of hashed features.
-    from concurrent.futures import ThreadPoolExecutor
-
+    # Executors, futures and `threading.Thread` hold locks between lines of Python: where Ctrl-C
+    # comes just then, nobody gives them back, and all wait for ever. What is used here has none.
     source = iter(documents)
     broken: BaseException | None = None
-    pending: deque[Future[Answer | Failure]] = deque()
-    with ThreadPoolExecutor(workers, thread_name_prefix="hushdoc") as pool:
-        try:
-            more = True
-            while more or pending:
-                while more and len(pending) < LOOK_AHEAD * workers:
-                    try:
-                        item = next(source)
-                    except StopIteration:
-                        more = False
-                    except Exception as error:  # raised in its place, after the answers before it
-                        broken, more = error, False
-                    else:
-                        pending.append(pool.submit(attempt, item))
-                if pending:
-                    yield pending.popleft().result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    given: SimpleQueue[tuple[tuple[int, Item], SimpleQueue[Answer | Failure | _Raised]] | None]
+    given = SimpleQueue()
+    pending: deque[SimpleQueue[Answer | Failure | _Raised]] = deque()
+    working: list[_thread.LockType] = []  # a lock for each thread, which has it until its end
+
+    def work(ending: _thread.LockType) -> None:
+        while (task := given.get()) is not None:
+            item, told = task
+            try:
+                told.put(attempt(item))
+            except BaseException as error:
+                told.put(_Raised(error))
+            del task, item, told
+        given.put(None)  # for the next one
+        ending.release()
+
+    def end() -> None:
+        with suppress(Empty):
+            while True:
+                given.get_nowait()
+        given.put(None)
+        for ending in working:
+            with ending:
+                pass
+
+    atexit.register(end)  # of an iterator that nobody closes
+    try:
+        for _ in range(workers):
+            ending = _thread.allocate_lock()
+            ending.acquire()
+            _thread.start_new_thread(work, (ending,))
+            working.append(ending)
+        more = True
+        while more or pending:
+            while more and len(pending) < LOOK_AHEAD * workers:
+                try:
+                    item = next(source)
+                except StopIteration:
+                    more = False
+                except Exception as error:  # raised in its place, after the answers before it
+                    broken, more = error, False
+                else:
+                    pending.append(SimpleQueue())
+                    given.put((item, pending[-1]))
+            if pending:
+                found = pending.popleft().get()
+                if isinstance(found, _Raised):
+                    raise found.error
+                yield found
+    finally:
+        end()
+        atexit.unregister(end)
     if broken is not None:
         raise broken
 

@@ -347,8 +347,7 @@ def test_a_full_disk_stops_a_run_that_goes_on_later(
     monkeypatch.setattr(atomic_files, "write_file", writing)
     with pytest.raises(OutputWriteError, match="Free some space"):
         run("in", "--out", "out")
-    monkeypatch.undo()
-    os.chdir(folder)
+    monkeypatch.setattr(atomic_files, "write_file", write)
     assert list(results(folder / "out")) == ["b.md.json"]
     assert run("in", "--out", "out") == 7
 

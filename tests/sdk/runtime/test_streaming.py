@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hushdoc_processes import in_python
 
 from hushdoc.document.document import Document
 from hushdoc.errors import EmptyDocumentError, HushdocError, InputError
@@ -136,10 +137,10 @@ def test_what_is_no_document_is_told_in_its_place(workers: int, item: Any) -> No
 @pytest.mark.parametrize("workers", [1, 2])
 def test_functions_open_documents_in_their_own_way(workers: int, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("some words")
-    by: list[str] = []
+    by: list[int] = []
 
     def own(path: Path, **options: Any) -> Document:
-        by.append(threading.current_thread().name)
+        by.append(threading.get_ident())
         return open_document(path, **options)
 
     asked = [
@@ -154,7 +155,7 @@ def test_functions_open_documents_in_their_own_way(workers: int, tmp_path: Path)
     assert codes == ["UNSUPPORTED_FORMAT", "BAD_INPUT", "BAD_INPUT"]
     told = [item.document_id for item in found if isinstance(item, Failure)]
     assert told == ["item 1", "item 2", "item 3"]
-    assert all(name.startswith("hushdoc") for name in by) == (workers > 1)
+    assert (threading.get_ident() in by) == (workers == 1)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -251,6 +252,43 @@ def test_progress_is_told_and_ends_with_the_whole(
 def test_nothing_is_told_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:
     list(answers([document(0)], lambda asked: asked.id, workers=2))
     assert capsys.readouterr() == ("", "")
+
+
+def test_an_interrupt_at_any_moment_leaves_nobody_waiting() -> None:
+    code = """
+import faulthandler, sys
+from hushdoc.document.document import Document
+from hushdoc.runtime.streaming import answers
+
+faulthandler.dump_traceback_later(100, exit=True)
+texts = [Document.from_text("x", id=str(number)) for number in range(9)]
+
+def is_interrupted(moment):
+    seen = 0
+    def profile(frame, event, argument):
+        nonlocal seen
+        seen += event in ("return", "c_return")
+        if seen == moment:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+    found = answers(texts, lambda asked: asked.id, workers=2)
+    try:
+        sys.setprofile(profile)
+        for _ in found:
+            pass
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+moment = 1
+while is_interrupted(moment):
+    moment += 1
+print(moment)
+"""
+    done = in_python(code)
+    assert int(done.stdout) > 50
 
 
 def test_an_interrupt_ends_it_cleanly() -> None:
