@@ -42,8 +42,8 @@ _MEMORY = Path("/dev/shm")
 """Files that stay in memory, on Linux. The product waits until a disk has what it writes, up
 to half of a test's time on a slow one."""
 
-_FREE_BYTES = 6 << 30
-"""Of memory, for its use: a half of the tests leaves some hundred megabytes until its end."""
+_FREE_BYTES = 2 << 30
+"""Of memory, for its use: a half of the tests takes a tenth of it."""
 
 
 def _in_memory() -> Path | None:

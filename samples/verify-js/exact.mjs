@@ -142,12 +142,12 @@ function deltas(ran, epsilons, half, size, removed, tilt) {
     if (work > MOST_WORK) return { bounds: epsilons.map(() => Infinity), tilt };
     const { grid, beyond: outside } = lossGrid(step, width, size, removed);
     const mean = (order) =>
-      grid.reduce((sum, mass, i) => (mass ? sum + mass * Math.exp(order * loss(i)) : sum), 0);
+      grid.reduce((sum, mass, i) => (mass === 0 ? sum : sum + mass * Math.exp(order * loss(i))), 0);
     orders.forEach((order, k) => { growth[k] += step.count * Math.log(mean(order)); });
     const weight = mean(tilt);
     scale += step.count * Math.log(weight);
     const [re, im] = fourier(
-      grid.map((mass, i) => mass && (mass * Math.exp(tilt * loss(i))) / weight),
+      grid.map((mass, i) => (mass === 0 ? 0 : (mass * Math.exp(tilt * loss(i))) / weight)),
       new Float64Array(size));
     for (let i = 0; i < size; i++) {
       sizes[i] += step.count * Math.log(Math.hypot(re[i], im[i]));

@@ -178,11 +178,6 @@ def _side_by_side(
 
     atexit.register(end)  # of an iterator that nobody closes
     try:
-        for _ in range(workers):
-            ending = _thread.allocate_lock()
-            ending.acquire()
-            _thread.start_new_thread(work, (ending,))
-            working.append(ending)
         more = True
         while more or pending:
             while more and len(pending) < LOOK_AHEAD * workers:
@@ -195,6 +190,11 @@ def _side_by_side(
                 else:
                     pending.append(SimpleQueue())
                     given.put((item, pending[-1]))
+                    if len(working) < workers:
+                        ending = _thread.allocate_lock()
+                        ending.acquire()
+                        _thread.start_new_thread(work, (ending,))
+                        working.append(ending)
             if pending:
                 found = pending.popleft().get()
                 if isinstance(found, _Raised):

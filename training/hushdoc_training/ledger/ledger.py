@@ -50,7 +50,7 @@ from hushdoc_training.ledger.runs import LedgerRun, LedgerStatement, Spent, comp
 ADJACENCIES = ("add-remove",)
 """Relations between neighbouring data sets that a ledger counts."""
 
-LAST_CHARGE = ContextVar("LAST_CHARGE", default="")
+LAST_CHARGE = ContextVar("last_charge", default="")
 """What was charged last here, to any ledger: the run's mark and the step, as "mark:step"."""
 
 MAX_TEXT = 200
