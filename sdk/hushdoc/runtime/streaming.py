@@ -155,6 +155,7 @@ def _side_by_side(
     given = SimpleQueue()
     pending: deque[SimpleQueue[Answer | Failure | _Raised]] = deque()
     working: list[_thread.LockType] = []  # a lock for each thread, which has it until its end
+    process = os.getpid()
 
     def work(ending: _thread.LockType) -> None:
         while (task := given.get()) is not None:
@@ -168,6 +169,8 @@ def _side_by_side(
         ending.release()
 
     def end() -> None:
+        if os.getpid() != process:
+            return  # a fork has none of the threads
         with suppress(Empty):
             while True:
                 given.get_nowait()
